@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use steadlock::host::{Completion, Error, Event, Host, Lease, LostReason, Op, Options};
+use steadlock::host::{Completion, Error, Event, Host, Lease, LostReason, Op, Options, RunEnd};
 
 use crate::wire;
 
@@ -167,7 +167,11 @@ impl Client {
     /// grant was queued.
     fn release_unclaimed(&self, result: Result<Completion, Error>) {
         if let Ok(Completion::Granted(lease)) = result {
-            self.host.submit(Op::Release { lease: lease.id() });
+            self.host.submit(Op::EndRun {
+                lease: lease.id(),
+                end: RunEnd::Unused,
+                at_least_ms: None,
+            });
         }
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock::host::{
-    Breaker, Error, ErrorKind, Kind, LeaseDuration, LockRef, LostReason, Metric, OnUnavailable, Op, Operation,
-    OptionValue, Options, Permits, ReleaseOutcome, Row,
+    Acquire, Breaker, Error, ErrorKind, Kind, LeaseDuration, LockRef, LostReason, Metric, OnUnavailable, Op, Operation,
+    OptionValue, Options, Permits, ReleaseOutcome, Row, Run, RunEnd,
 };
 
 use crate::client::Client;
@@ -218,6 +218,115 @@ pub fn open(options: HashMap<String, NativeValue>) -> NativeOpened {
 #[uniffi::export]
 pub fn extend(client: u64, tag: u64, lease: u64, by_ms: Option<f64>) -> bool {
     start(client, tag, Op::Extend { lease, by_ms })
+}
+
+/// What a caller asks for beside the lease of a run of a job.
+#[derive(uniffi::Record)]
+pub struct NativeRun {
+    /// The length of the lease in milliseconds; `None` for that of the client.
+    pub lease_ms: Option<f64>,
+    /// Whether a lease of this length is renewed.
+    pub renew: bool,
+    /// The longest run in milliseconds; `None` for no bound.
+    pub max_hold_ms: Option<f64>,
+    /// Whether the run gets a fencing token.
+    pub fencing: bool,
+    /// An index into [`OnUnavailable::ALL`]; `None` for the client's own policy.
+    pub on_unavailable: Option<u32>,
+    /// For how long after its start the run keeps others out, in milliseconds.
+    pub at_least_ms: Option<f64>,
+    /// The key of the run.
+    pub key: Option<String>,
+    /// How long the server remembers that the key is done, in milliseconds.
+    pub keep_ms: Option<f64>,
+    /// What a failure means.
+    pub on_failure: Option<String>,
+}
+
+/// Starts to request a run of a job. Returns the number by which the request can be cancelled, or
+/// −1 if the handle was dropped.
+#[uniffi::export]
+pub fn acquire_run(client: u64, tag: u64, lock: Vec<u8>, run: NativeRun) -> i64 {
+    let policy = run.on_unavailable.and_then(|index| usize::try_from(index).ok());
+    let acquire = Acquire {
+        lock: decoded(&lock),
+        lease_ms: run.lease_ms,
+        renew: run.renew,
+        max_hold_ms: run.max_hold_ms,
+        no_fencing: !run.fencing,
+        on_unavailable: policy.and_then(|index| OnUnavailable::ALL.get(index)).copied(),
+        run: Run {
+            at_least_ms: run.at_least_ms,
+            key: run.key,
+            keep_ms: run.keep_ms,
+            on_failure: run.on_failure,
+        },
+        ..Acquire::default()
+    };
+    cancellable(client, tag, Op::Acquire(acquire))
+}
+
+/// How a run ends.
+#[derive(Clone, Copy, uniffi::Enum)]
+pub enum NativeRunEnd {
+    /// The job did its work.
+    Succeeded,
+    /// The job failed.
+    Failed,
+    /// The job never began.
+    Unused,
+}
+
+/// Starts to release a lease, and says how its run ended; for a lease that is no run, this is a
+/// plain release. `at_least_ms` replaces that of the request.
+#[uniffi::export]
+pub fn end_run(client: u64, tag: u64, lease: u64, end: NativeRunEnd, at_least_ms: Option<f64>) -> bool {
+    let end = match end {
+        NativeRunEnd::Succeeded => RunEnd::Succeeded,
+        NativeRunEnd::Failed => RunEnd::Failed,
+        NativeRunEnd::Unused => RunEnd::Unused,
+    };
+    let op = Op::EndRun {
+        lease,
+        end,
+        at_least_ms,
+    };
+    start(client, tag, op)
+}
+
+/// Starts to end a term, in favour of the candidate with the owner id `to`, if it still waits.
+#[uniffi::export]
+pub fn resign(client: u64, tag: u64, lease: u64, to: Option<String>) -> bool {
+    start(client, tag, Op::Resign { lease, to })
+}
+
+/// Starts to ask the server for the last runs of a job.
+#[uniffi::export]
+pub fn last_run(client: u64, tag: u64, lock: Vec<u8>) -> bool {
+    start(client, tag, Op::LastRun { lock: decoded(&lock) })
+}
+
+/// Starts to ask the server who leads. With `seen`, the number of a term or 0 for "nobody leads",
+/// the request ends as soon as that has changed. Returns the number by which the request can be
+/// cancelled, or −1 if the handle was dropped.
+#[uniffi::export]
+pub fn leadership(client: u64, tag: u64, lock: Vec<u8>, seen: Option<u64>) -> i64 {
+    let lock = decoded(&lock);
+    cancellable(client, tag, Op::Leadership { lock, seen })
+}
+
+/// Returns how many milliseconds a candidate waits before it campaigns again, after this many terms
+/// that it lost or could not have, one after another.
+#[uniffi::export]
+pub fn campaign_pause_ms(failures: u32) -> u64 {
+    u64::try_from(steadlock::host::campaign_pause(failures).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Starts an operation. Returns the number by which it can be cancelled, or −1 if the handle was
+/// dropped.
+fn cancellable(client: u64, tag: u64, op: Op) -> i64 {
+    let request = Client::get(client).map(|client| client.start(tag, op));
+    request.and_then(|request| i64::try_from(request).ok()).unwrap_or(-1)
 }
 
 /// Starts to ask the server who holds a lock.

@@ -12,7 +12,7 @@
 //! | 4 | failed | error |
 //! | 5 | released (tag 2^64 − 1: the outcome of a release that the close made) | lease `u64`, outcome text, reason for the loss as text if the lease was expired or stolen (else empty) |
 //! | 6 | extended | |
-//! | 7 | state | holder, permits held and limit `i64` each (−1: no semaphore, or no permit is held) |
+//! | 7 | state | holder, permits held and limit `i64` each (−1: no semaphore, or no permit is held), the last runs of a job, who leads |
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
 //! | 9 | closed | |
 //! | 10 | lost | reason text, `u8`: 1 if the lease needs no release |
@@ -21,11 +21,20 @@
 //!
 //! An error is its kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and
 //! a text, or `u8` 0), a holder, the reason for the loss as text (empty: not lost), the server as
-//! text (empty: none), `u8` 1 if a retry may help, and `u8` 1 if the lock was skipped.
+//! text (empty: none), `u8` 1 if a retry may help, `u8` 1 if the lock was skipped, and why a job was
+//! skipped as text (empty: it was not), when the other run began in milliseconds since 1970, and how
+//! many milliseconds it took, as `i64` (−1: not known, or it goes on).
+//!
+//! The last runs of a job are `u8` 0 for none. Otherwise `u8` 1, the state of the run that began last
+//! as text, when it began as `i64`, its client, when a run last succeeded as `i64`, and then `u8` 0,
+//! or `u8` 1 and the run that ended last: when, and how long it took in milliseconds, as `i64`, the
+//! outcome as text, and its client. Who leads is `u8` 0 if it was not asked for. Otherwise `u8` 1, the
+//! number of the term as `i64` (−1: nobody leads), when it began as `i64`, the leader as a holder, and
+//! the candidates: their number as `u32`, and for each its owner id as text and its client.
 //!
 //! A holder is `u8` 0 for none. Otherwise `u8` 1, its owner id as text, the remaining time of its
-//! record in milliseconds as `i64` (−1: no TTL), and then `u8` 0, or `u8` 1 and the description
-//! that its client published: host, program, language, version and label as texts, process id and
+//! record in milliseconds as `i64` (−1: no TTL), and its client: `u8` 0, or `u8` 1 and the
+//! description that the client published: host, program, language, version and label as texts, process id and
 //! start time as `i64`.
 //!
 //! A lock is a `u8`, the index of its kind in [`Kind::NAMES`], then the wanted permits and the limit
@@ -34,7 +43,9 @@
 
 use std::time::Duration;
 
-use steadlock::host::{Completion, Error, Field, Holder, Kind, Line, LockRef, LostReason};
+use steadlock::host::{
+    ClientInfo, Completion, Error, Field, Holder, Kind, LastRun, Leadership, Line, LockRef, LostReason,
+};
 
 const CONNECTED: u8 = 1;
 const GRANTED: u8 = 2;
@@ -144,6 +155,8 @@ pub(crate) fn completed(tag: u64, result: &Result<Completion, Error>) -> Vec<u8>
             let (held, limit) = state.permits.unzip();
             out.optional(held.map(u64::from));
             out.optional(limit.map(u64::from));
+            out.last_run(state.last_run.as_deref());
+            out.leadership(state.leadership.as_deref());
             out
         }
         Ok(Completion::Held { levels, lease }) => {
@@ -219,7 +232,11 @@ impl Event {
         self.0.push(1);
         self.text(&holder.owner);
         self.i64(holder.remaining.map_or(-1, millis));
-        let Some(info) = &holder.client else {
+        self.client(holder.client.as_deref());
+    }
+
+    fn client(&mut self, client: Option<&ClientInfo>) {
+        let Some(info) = client else {
             return self.0.push(0);
         };
         self.0.push(1);
@@ -247,6 +264,45 @@ impl Event {
         self.text(error.node().unwrap_or_default());
         self.0.push(u8::from(error.is_retryable()));
         self.0.push(u8::from(error.is_skipped()));
+        let skip = error.skip();
+        self.text(skip.map_or("", |skip| skip.reason.as_str()));
+        self.optional(skip.and_then(|skip| skip.since));
+        self.i64(skip.and_then(|skip| skip.took).map_or(-1, millis));
+    }
+
+    fn last_run(&mut self, last_run: Option<&LastRun>) {
+        let Some(last_run) = last_run else {
+            return self.0.push(0);
+        };
+        self.0.push(1);
+        self.text(last_run.state.as_str());
+        self.optional(last_run.started);
+        self.client(last_run.client.as_deref());
+        self.optional(last_run.succeeded);
+        let Some(ended) = &last_run.ended else {
+            return self.0.push(0);
+        };
+        self.0.push(1);
+        self.optional(Some(ended.at));
+        self.i64(millis(ended.took));
+        self.text(ended.outcome.as_str());
+        self.client(ended.client.as_deref());
+    }
+
+    fn leadership(&mut self, leadership: Option<&Leadership>) {
+        let Some(leadership) = leadership else {
+            return self.0.push(0);
+        };
+        self.0.push(1);
+        let term = leadership.term.as_ref();
+        self.optional(term.map(|term| term.number));
+        self.optional(term.map(|term| term.since));
+        self.holder(term.map(|term| &term.holder));
+        self.u32(u32::try_from(leadership.candidates.len()).unwrap_or_default());
+        for candidate in &leadership.candidates {
+            self.text(&candidate.owner);
+            self.client(candidate.client.as_deref());
+        }
     }
 }
 

@@ -20,8 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use steadlock_protocol::{
-    Breaker, ClientInfo, Error, ErrorKind, Holder, Kind, LeaseDuration, LockState, LostReason, OnUnavailable,
-    Operation, Permits, ReleaseOutcome, RunEnd, shown,
+    Breaker, Candidate, ClientInfo, EndedRun, Error, ErrorKind, Holder, Kind, LastRun, Leadership, LeaseDuration,
+    LockState, LostReason, OnFailure, OnUnavailable, Operation, Permits, ReleaseOutcome, RunEnd, RunOutcome, RunState,
+    Skip, SkipReason, TermSeen, shown,
 };
 /// The calls and replies of a program that runs the engine itself.
 #[cfg(not(feature = "native"))]

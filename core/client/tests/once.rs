@@ -266,3 +266,23 @@ async fn a_foreign_value_in_place_of_a_run_is_reported_and_left_alone() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_any_more_has_never_begun() {
+    on_every_server(async |_, one, two| {
+        let job = one.once("j").at_least(LONG).key("k");
+        for pause in 0..40 {
+            let start = job.start();
+            let _ = tokio::time::timeout(Duration::from_micros(pause * 20), start).await;
+        }
+        runs_again(&two.once("j").key("k")).await;
+        // A plain lock request of the same client comes after all releases.
+        let last = two.once("j").last_run().await.unwrap().unwrap();
+        assert_eq!(
+            last.ended.unwrap().outcome,
+            RunOutcome::Failed,
+            "only the run above has ended"
+        );
+    })
+    .await;
+}

@@ -2,6 +2,7 @@ package io.github.steadlock
 
 import io.github.steadlock.internal.CoroutineHold
 import io.github.steadlock.internal.CurrentLeases
+import io.github.steadlock.internal.Ending
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.HeldLease
 import io.github.steadlock.internal.LockRef
@@ -15,10 +16,14 @@ import io.github.steadlock.internal.invalidArgument
 import io.github.steadlock.internal.millis
 import kotlinx.coroutines.CancellableContinuation
 import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.Job
 import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.coroutineScope
 import kotlinx.coroutines.currentCoroutineContext
+import kotlinx.coroutines.delay
 import kotlinx.coroutines.ensureActive
+import kotlinx.coroutines.flow.Flow
+import kotlinx.coroutines.flow.flow
 import kotlinx.coroutines.isActive
 import kotlinx.coroutines.job
 import kotlinx.coroutines.suspendCancellableCoroutine
@@ -120,6 +125,77 @@ public suspend fun <T> SteadlockClient.withPermits(
     block: suspend (Lease) -> T,
 ): T = withLock(semaphore.permits(permits), wait, lease, renew, null, block)
 
+/**
+ * Runs [block] if no other run of [job] goes on and the job is not done. The run ends well when [block] returns, and as
+ * failed when it throws or the caller is cancelled.
+ *
+ * If the lease is lost, this function cancels [block] and throws [LockLostException].
+ *
+ * Needs `kotlinx-coroutines-core` on the class path.
+ *
+ * @return [Ran] with the result of [block], or [Skipped]
+ * @throws UnavailableException if the server does not answer; [block] does not run then
+ * @throws InvalidArgumentException if the name, the key or a duration of [job] is bad
+ * @throws ClosedException if the client was closed
+ */
+public suspend fun <T> NamedJob.runSuspending(block: suspend (Lease) -> T): RunResult<T> {
+    val run =
+        when (val started = startedBy(engine.replyOrRelease(request()))) {
+            is Skipped -> return started
+            is JobRun -> started
+        }
+    val held = run.lease.held
+    return Ran(held.ending({ if (it == null) Ending.SUCCEEDED else Ending.FAILED }) { inScope(held, block) })
+}
+
+/**
+ * Waits to lead, in order of arrival. If the caller is cancelled while it waits, the campaign is undone in the
+ * background.
+ *
+ * @throws LockTimeoutException if the wait of [NamedLeader.withWait] is over
+ */
+public suspend fun NamedLeader.campaignSuspending(): Term =
+    Term(engine.replyOrRelease(request()).expect<Reply.Granted>().lease.lease())
+
+/**
+ * Leads until [body] returns: campaigns, runs [body] in each term, and campaigns again after a term is lost. When a term
+ * is lost, [body] is cancelled. Between two campaigns there is a pause of 100 ms that grows to 5 s while terms are lost,
+ * or cannot be had, one after another. When [body] returns or throws, or the caller is cancelled, the term is resigned.
+ *
+ * @return what [body] returned
+ */
+public suspend fun <T> NamedLeader.leadSuspending(body: suspend (Term) -> T): T {
+    var failures = 0
+    while (true) {
+        var since = System.nanoTime()
+        try {
+            val term = campaignSuspending()
+            since = System.nanoTime()
+            val held = term.lease.held
+            return held.ending({ Ending.Plain }) { inScope(held, { body(term) }) }
+        } catch (failed: SteadlockException) {
+            val isPassing = failed.isRetryable || (failed is LockLostException && failed.lockName == displayName(name))
+            if (!isPassing) throw failed
+            val isLongTerm = failed is LockLostException && System.nanoTime() - since > NamedLeader.LONG_TERM_NANOS
+            if (isLongTerm) failures = 0
+        }
+        delay(engine.campaignPauseMs(failures))
+        failures += 1
+    }
+}
+
+/** Returns the present state of the leader, and then each change. Never misses the last one. */
+public fun NamedLeader.changes(): Flow<Leadership> =
+    flow {
+        var seen: Long? = null
+        while (true) {
+            val state = engine.replyOrRelease(engine.leadership(ref, seen)).expect<Reply.State>()
+            val leadership = state.leadership ?: Leadership(null, emptyList())
+            seen = leadership.number
+            emit(leadership)
+        }
+    }
+
 private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend (Lease) -> T): T {
     if (options.within == null && (CoroutineHold.keepsOut(this) || CurrentLeases.keepsOut(engine, ref))) {
         val message =
@@ -129,19 +205,29 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
         throw invalidArgument(message, name, "acquire")
     }
     val held = engine.acquireSuspending(ref, options)
+    return held.ending({ Ending.Plain }) {
+        inScope(held, block) { CoroutineHold(this, held, it) }
+    }
+}
+
+/**
+ * Runs [block] and releases the lease. [ending] says how, by the exception of [block] or null. If the loss of the lease
+ * has cancelled [block], throws [LockLostException].
+ */
+private suspend fun <T> HeldLease.ending(ending: (Throwable?) -> Ending, block: suspend () -> T): T {
     val result =
         try {
-            inScope(held, block)
+            block()
         } catch (failure: Throwable) {
-            held.releaseAfter(failure)
-            val reason = held.lostReason
+            releaseAfter(failure, ending(failure))
+            val reason = lostReason
             if (failure is CancellationException && reason != null && currentCoroutineContext().isActive) {
                 throw lostException(name, reason, failure)
             }
             throw failure
         }
-    held.releaseSuspending()
-    held.checkNotLost()
+    releaseSuspending(ending(null))
+    checkNotLost()
     return result
 }
 
@@ -149,12 +235,16 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
  * Runs [block] in a scope of its own, which a loss of the lease cancels. The scope is the only change to the context,
  * because a `flow` refuses to emit if its context has other changes.
  */
-private suspend fun <T> ThreadLock.inScope(held: HeldLease, block: suspend (Lease) -> T): T {
+private suspend fun <T> inScope(
+    held: HeldLease,
+    block: suspend (Lease) -> T,
+    makeHold: (Job) -> CoroutineHold = { CoroutineHold(null, held, it) },
+): T {
     currentCoroutineContext().ensureActive()
     var hold: CoroutineHold? = null
     try {
         return coroutineScope {
-            CoroutineHold(this@inScope, held, coroutineContext.job).also { hold = it }.enter()
+            makeHold(coroutineContext.job).also { hold = it }.enter()
             block(held.lease())
         }
     } finally {
@@ -163,38 +253,38 @@ private suspend fun <T> ThreadLock.inScope(held: HeldLease, block: suspend (Leas
 }
 
 /**
- * Releases the lease after [failure] ended the block. [holding] rethrows [failure], so an error of the release or the
+ * Releases the lease after [failure] ended the block. [ending] rethrows [failure], so an error of the release or the
  * loss of the lease becomes one of its suppressed exceptions. No loss is added to a [CancellationException], because
- * the loss itself may have cancelled the block; [holding] turns that case into a [LockLostException].
+ * the loss itself may have cancelled the block; [ending] turns that case into a [LockLostException].
  */
-private suspend fun HeldLease.releaseAfter(failure: Throwable) {
+private suspend fun HeldLease.releaseAfter(failure: Throwable, ending: Ending) {
     try {
-        releaseSuspending()
+        releaseSuspending(ending)
         if (failure !is CancellationException) checkNotLost()
     } catch (second: SteadlockException) {
         failure.addSuppressed(second)
     }
 }
 
-private suspend fun HeldLease.releaseSuspending(): ReleaseOutcome =
+private suspend fun HeldLease.releaseSuspending(ending: Ending): ReleaseOutcome =
     withContext(NonCancellable) {
-        val request = startRelease()
+        val request = startRelease(ending)
         outcomeOf(engine.reply(request))
     }
 
-private suspend fun Engine.acquireSuspending(ref: LockRef, options: LockOptions): HeldLease {
-    val request = acquire(ref, Owner.ofNoThread(), options)
-    val reply =
-        try {
-            reply(request) { cancel(request) }
-        } catch (cancelled: CancellationException) {
-            // If the grant came before the cancellation, the cancelled coroutine cannot return its lease, so the lease
-            // is released.
-            if (!cancel(request)) (request.getNow(null) as? Reply.Granted)?.lease?.startRelease()
-            throw cancelled
-        }
-    return reply.expect<Reply.Granted>().lease
-}
+private suspend fun Engine.acquireSuspending(ref: LockRef, options: LockOptions): HeldLease =
+    replyOrRelease(acquire(ref, Owner.ofNoThread(), options)).expect<Reply.Granted>().lease
+
+/** Waits for the reply. If the caller is cancelled, cancels the request, and releases what it was granted. */
+private suspend fun Engine.replyOrRelease(request: Request): Reply =
+    try {
+        reply(request) { cancel(request) }
+    } catch (cancelled: CancellationException) {
+        // If the grant came before the cancellation, the cancelled coroutine cannot return its lease, so the lease is
+        // released.
+        if (!cancel(request)) (request.getNow(null) as? Reply.Granted)?.lease?.startRelease(Ending.UNUSED)
+        throw cancelled
+    }
 
 /**
  * Waits for the reply. Resumes the coroutine on a callback thread, because this runs code of the program, which must
@@ -214,7 +304,7 @@ private fun CancellableContinuation<Reply>.resumeOrRelease(reply: Reply) {
     try {
         resume(reply)
     } catch (failure: Throwable) {
-        (reply as? Reply.Granted)?.lease?.startRelease()
+        (reply as? Reply.Granted)?.lease?.startRelease(Ending.UNUSED)
         throw failure
     }
 }

@@ -53,7 +53,8 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
      * A lease that is held.
      *
      * @property name the name of the lock; the userinfo of a URL in it is left out
-     * @property kind `lock`, `mutex`, `fair_lock`, `read_lock`, `write_lock`, `semaphore` or `multi_lock`
+     * @property kind `lock`, `mutex`, `fair_lock`, `read_lock`, `write_lock`, `semaphore`, `once`,
+     * `leader` or `multi_lock`
      * @property since the time of the grant, by this machine's clock
      * @property remaining how long the holder may rely on the lease if nothing renews it; zero if the lease has just
      * ended

@@ -4,6 +4,7 @@ import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.Kind
 import io.github.steadlock.internal.LockRef
 import io.github.steadlock.internal.Reply
+import io.github.steadlock.internal.RunTerms
 import io.github.steadlock.internal.ThreadLock
 import io.github.steadlock.internal.ThreadSemaphore
 import io.github.steadlock.internal.cleaner
@@ -84,6 +85,15 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
     public fun semaphore(name: String, limit: Int, options: LockOptions): NamedSemaphore =
         ThreadSemaphore(this, name, limit, options)
 
+    /**
+     * Returns the job [name], of which at most one run goes on at a time in the whole fleet. A request never waits: it
+     * is granted a run, or skipped.
+     */
+    public fun once(name: String): NamedJob = NamedJob(this, name, RunTerms(), LockOptions.DEFAULT)
+
+    /** Returns the leadership [name]: at most one process leads at a time, and the others wait in order. */
+    public fun leader(name: String): NamedLeader = NamedLeader(this, name, LockOptions.DEFAULT)
+
     /** Returns a composite lock of [locks]. See the other [multiLock]. */
     public fun multiLock(vararg locks: NamedLock): NamedLock = multiLock(locks.asList())
 
@@ -124,6 +134,17 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /** Removes the records of all permits of [semaphore]. See the other [forceRelease]. */
     public fun forceRelease(semaphore: NamedSemaphore): Boolean = forceRelease(semaphore.permits(1))
+
+    /**
+     * Removes the record of [job], so that it can run again at once, whether it is running or done. See the other
+     * [forceRelease].
+     */
+    public fun forceRelease(job: NamedJob): Boolean =
+        engine.forceRelease(job.ref).await().expect<Reply.Forced>().wasHeld
+
+    /** Removes the record of the [leader], so that another candidate leads. See the other [forceRelease]. */
+    public fun forceRelease(leader: NamedLeader): Boolean =
+        engine.forceRelease(leader.ref).await().expect<Reply.Forced>().wasHeld
 
     /**
      * Changes the limit of the semaphore [name]. For operators: holders keep their permits, and none is granted while

@@ -18,7 +18,7 @@ import java.time.Instant
  * several primaries, all addresses; null if the error is not about a server
  * @property isRetryable whether the same call may succeed later without any change
  * @property isSkipped whether the lock was skipped ([OnUnavailable.SKIP]) because its server is unavailable; true only
- * for an [UnavailableException]
+ * for an [UnavailableException], or of a job for a [SkippedException]
  * @property causeText the message of the server or the network, or the reason why no reply came, without advice; for
  * [LockLostException], how the lease was lost; null for errors without such a cause, such as a bad argument. The name
  * is not `cause`, because [Throwable] has a property of that name
@@ -146,6 +146,44 @@ public class NotOwnerException internal constructor(failure: Failure) :
         failure.isSkipped,
         failure.cause,
     )
+
+/**
+ * A run of a job was skipped: another run goes on, the job is done, or the server is unavailable and the program wanted
+ * to skip then.
+ *
+ * @property reason the reason
+ * @property holder which program runs or ran the job, or null if the server was not asked
+ * @property since when the other run began, by the server's clock, or null if the server was not asked
+ * @property took how long the other run took, or null while it goes on
+ */
+public class SkippedException internal constructor(
+    failure: Failure,
+) : SteadlockException(
+        failure.message,
+        failure.lock,
+        failure.operation,
+        failure.node,
+        failure.isRetryable,
+        failure.isSkipped,
+        failure.cause,
+    ) {
+    public val reason: SkipReason = failure.skip?.reason ?: SkipReason.UNAVAILABLE
+    public val holder: Holder? = failure.holder
+    public val since: Instant? = failure.skip?.since
+    public val took: Duration? = failure.skip?.took
+}
+
+/** The reason why a job was skipped. */
+public enum class SkipReason {
+    /** Another run of the job goes on. */
+    RUNNING,
+
+    /** The job, or this key of it, is done. */
+    DONE,
+
+    /** The server is unavailable, and the program wanted to skip then ([OnUnavailable.SKIP]). */
+    UNAVAILABLE,
+}
 
 /**
  * The server did not answer in time, could not be reached, or cannot serve at present; or its circuit breaker is open,

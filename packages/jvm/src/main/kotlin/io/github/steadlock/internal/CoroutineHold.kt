@@ -13,14 +13,15 @@ import kotlin.coroutines.jvm.internal.CoroutineStackFrame
  *
  * A coroutine that the scope waits for would wait for itself if it acquired the lock again; [keepsOut] finds such a
  * call. The hold cannot be an element of the coroutine's context, because a flow refuses to emit if an element was
- * added to its context. For this reason a table here maps each lock to its holds, and each hold has its scope.
+ * added to its context. For this reason a table here maps each lock to its holds, and each hold has its scope. A run of
+ * a job and a term have no [lock] here, because nobody waits for a job, and a leader's lock is no lock of [NamedLock].
  */
 internal class CoroutineHold(
-    private val lock: ThreadLock,
+    private val lock: ThreadLock?,
     private val lease: HeldLease,
     private val scope: Job,
 ) : AutoCloseable {
-    private val keys = lock.ref.names.map { LockKey(lock.engine, it) }
+    private val keys = lock?.run { ref.names.map { LockKey(engine, it) } }.orEmpty()
     private var listener: AutoCloseable? = null
 
     fun enter() {
@@ -32,7 +33,7 @@ internal class CoroutineHold(
         // Does not use the program's executor, because that may be busy with this very block.
         listener =
             lease.onLostInternal { reason ->
-                scope.cancel(CancellationException("lock \"${displayName(lock.name)}\" was lost: $reason"))
+                scope.cancel(CancellationException("lock \"${displayName(lease.name)}\" was lost: $reason"))
             }
     }
 
@@ -44,7 +45,7 @@ internal class CoroutineHold(
     }
 
     private fun keepsOut(wanted: ThreadLock, callers: Set<Job>): Boolean =
-        scope.waitsForAny(callers) && lock.keepsOut(wanted) && lease.isKept
+        scope.waitsForAny(callers) && lock?.keepsOut(wanted) == true && lease.isKept
 
     /** The key of the table: a client and the name of one of its locks. */
     private data class LockKey(val engine: Engine, val name: String)

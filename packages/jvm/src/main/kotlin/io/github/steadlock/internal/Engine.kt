@@ -5,6 +5,7 @@ import io.github.steadlock.LostReason
 import io.github.steadlock.ReleaseOutcome
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
+import java.time.Duration
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.TimeUnit
@@ -64,7 +65,31 @@ internal class Engine private constructor(
         return start("acquire", lock.name, acquisition) { native.acquire(handle, it, lock.bytes, owner, options) }
     }
 
-    fun release(lease: HeldLease): Request = start("release", lease.name) { native.release(handle, it, lease.id) }
+    /** Starts to request a run of a job, which never waits. */
+    fun acquireRun(job: LockRef, options: LockOptions, terms: RunTerms): Request {
+        val owner = Owner.ofNoThread()
+        val isRenewed = options.leaseMs == null || options.renew
+        val acquisition = Acquisition(job, owner, owner.context, isRenewed, observers.requested(job, owner))
+        return start("acquire", job.name, acquisition) { native.acquireRun(handle, it, job.bytes, options, terms) }
+    }
+
+    fun release(lease: HeldLease, ending: Ending): Request =
+        start("release", lease.name) {
+            when (ending) {
+                Ending.Plain -> native.release(handle, it, lease.id)
+                is Ending.Run -> native.endRun(handle, it, lease.id, ending.end, ending.atLeastMs)
+                is Ending.Resignation -> native.resign(handle, it, lease.id, ending.to)
+            }
+        }
+
+    fun lastRun(job: LockRef): Request = start("inspect", job.name) { native.lastRun(handle, it, job.bytes) }
+
+    /** Starts to ask who leads. With [seen], the request ends as soon as that has changed. */
+    fun leadership(leader: LockRef, seen: Long?): Request =
+        start("inspect", leader.name) { native.leadership(handle, it, leader.bytes, seen) }
+
+    /** Returns the pause before a candidate campaigns again, after [failures] lost terms one after another. */
+    fun campaignPauseMs(failures: Int): Long = native.campaignPauseMs(failures)
 
     /**
      * Returns the result of a release of [lease] that got [reply]. If the client is closed, the close has released the
@@ -111,6 +136,19 @@ internal class Engine private constructor(
             native.cancel(handle, request.native)
         }
         return true
+    }
+
+    /** Waits for the reply, at most [timeout]; then cancels the request and returns null. An interrupt cancels it too. */
+    fun awaitAtMost(request: Request, timeout: Duration): Reply? {
+        try {
+            val nanos = if (timeout > LONGEST) LONGEST.toNanos() else timeout.toNanos()
+            return request.get(nanos.coerceAtLeast(0), TimeUnit.NANOSECONDS)
+        } catch (_: TimeoutException) {
+            return if (cancel(request)) null else request.join()
+        } catch (interrupt: InterruptedException) {
+            cancel(request)
+            throw interrupt
+        }
     }
 
     /** Waits for the reply. An interrupt cancels the request. */
@@ -229,14 +267,14 @@ internal class Engine private constructor(
         val acquisition = request?.acquisition
         if (acquisition == null) {
             // The caller cancelled the request while the grant was on its way here.
-            native.release(handle, tags.incrementAndGet(), lease)
+            native.endRun(handle, tags.incrementAndGet(), lease, RunEnd.UNUSED, null)
             return
         }
         val observed = acquisition.observed?.granted(token, isDegraded) { native.remaining(handle, lease) }
         val granted = HeldLease(this, lease, acquisition, token, isDegraded, observed)
         leases[lease] = granted
         if (!request.complete(Reply.Granted(granted))) {
-            granted.startRelease()
+            granted.startRelease(Ending.UNUSED)
         }
     }
 
@@ -286,7 +324,9 @@ internal class Engine private constructor(
             // has arrived already is released here, on another thread.
             pending.remove(request.tag)
             if (!request.cancel(false)) {
-                (request.getNow(null) as? Reply.Granted)?.let { callbacks.runInternal { it.lease.startRelease() } }
+                (request.getNow(null) as? Reply.Granted)?.let {
+                    callbacks.runInternal { it.lease.startRelease(Ending.UNUSED) }
+                }
             }
             throw failure
         }
@@ -461,6 +501,7 @@ internal class Engine private constructor(
 
         /** The tag of the outcomes of releases that the close made: they answer no request. */
         private const val NO_REQUEST = -1L
+        private val LONGEST = Duration.ofDays(36_500)
         private const val BUFFER_BYTES = 64 * 1024
         private const val IDLE_MS = 3_600_000L
 

@@ -1,9 +1,17 @@
 package io.github.steadlock.internal
 
+import io.github.steadlock.Candidate
 import io.github.steadlock.ClientInfo
+import io.github.steadlock.EndedRun
 import io.github.steadlock.Holder
+import io.github.steadlock.LastRun
+import io.github.steadlock.LeaderTerm
+import io.github.steadlock.Leadership
 import io.github.steadlock.LostReason
 import io.github.steadlock.ReleaseOutcome
+import io.github.steadlock.RunOutcome
+import io.github.steadlock.RunState
+import io.github.steadlock.SkipReason
 import java.nio.ByteBuffer
 import java.time.Duration
 import java.time.Instant
@@ -48,7 +56,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
             FAILED -> sink.replied(number, Reply.Failed(failure()))
             RELEASED -> sink.released(number, buffer.getLong(), ReleaseOutcome.valueOf(text().uppercase()), reason())
             EXTENDED -> sink.replied(number, Reply.Extended)
-            STATE -> sink.replied(number, Reply.State(holder(), permits()))
+            STATE -> sink.replied(number, Reply.State(holder(), permits(), lastRun(), leadership()))
             HELD -> sink.held(number, buffer.getInt(), optional())
             CLOSED -> sink.replied(number, Reply.Closed)
             LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()), flag())
@@ -86,8 +94,46 @@ internal class EventReader(private val buffer: ByteBuffer) {
             isRetryable = flag(),
             isSkipped = flag(),
             cause = cause,
+            skip = skip(),
         )
     }
+
+    private fun skip(): Skip? {
+        val reason = text()
+        val since = instant()
+        val took = optional()?.let(Duration::ofMillis)
+        return if (reason.isEmpty()) null else Skip(SkipReason.valueOf(reason.uppercase()), since, took)
+    }
+
+    private fun instant(): Instant? = optional()?.let(Instant::ofEpochMilli)
+
+    private fun lastRun(): LastRun? {
+        if (!flag()) return null
+        val state = RunState.valueOf(text().uppercase())
+        val started = instant()
+        val client = clientOrNull()
+        val succeeded = instant()
+        return LastRun(state, started, client, if (flag()) endedRun() else null, succeeded)
+    }
+
+    private fun endedRun(): EndedRun =
+        EndedRun(
+            Instant.ofEpochMilli(buffer.getLong()),
+            Duration.ofMillis(buffer.getLong()),
+            RunOutcome.valueOf(text().uppercase()),
+            clientOrNull(),
+        )
+
+    private fun leadership(): Leadership? {
+        if (!flag()) return null
+        val number = optional()
+        val since = instant()
+        val holder = holder()
+        val term = if (number == null || since == null || holder == null) null else LeaderTerm(number, since, holder)
+        return Leadership(term, List(buffer.getInt()) { Candidate(text(), clientOrNull()) })
+    }
+
+    private fun clientOrNull(): ClientInfo? = if (flag()) client() else null
 
     private fun reason(): LostReason? = text().takeIf(String::isNotEmpty)?.let { LostReason.valueOf(it.uppercase()) }
 

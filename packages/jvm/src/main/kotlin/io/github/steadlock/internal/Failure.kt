@@ -15,4 +15,5 @@ internal class Failure(
     val isRetryable: Boolean = false,
     val cause: String? = null,
     val isSkipped: Boolean = false,
+    val skip: Skip? = null,
 )

@@ -7,6 +7,7 @@ import io.github.steadlock.LockLostException
 import io.github.steadlock.LockTimeoutException
 import io.github.steadlock.MisconfiguredException
 import io.github.steadlock.NotOwnerException
+import io.github.steadlock.SkippedException
 import io.github.steadlock.SteadlockException
 import io.github.steadlock.UnavailableException
 
@@ -20,6 +21,7 @@ internal fun Failure.toException(): SteadlockException =
         "LockTimeout" -> LockTimeoutException(this)
         "Misconfigured" -> MisconfiguredException(this)
         "NotOwner" -> NotOwnerException(this)
+        "Skipped" -> SkippedException(this)
         "Unavailable" -> UnavailableException(this)
         else -> error("the native part failed with the unknown kind $kind: $message")
     }

@@ -154,12 +154,12 @@ internal class HeldLease(
         }
     }
 
-    fun release(): ReleaseOutcome = outcome ?: outcomeOf(startRelease().await())
+    fun release(ending: Ending = Ending.Plain): ReleaseOutcome = outcome ?: outcomeOf(startRelease(ending).await())
 
-    fun releaseAsync(): CompletionStage<ReleaseOutcome> {
+    fun releaseAsync(ending: Ending = Ending.Plain): CompletionStage<ReleaseOutcome> {
         outcome?.let { return CompletableFuture.completedFuture(it) }
         val result = AwaitedFuture<ReleaseOutcome>()
-        startRelease().thenAccept { reply ->
+        startRelease(ending).thenAccept { reply ->
             engine.callbacks.run {
                 try {
                     result.complete(outcomeOf(reply))
@@ -181,13 +181,13 @@ internal class HeldLease(
     }
 
     /** Starts the release, unless it was started before. */
-    fun startRelease(): Request {
+    fun startRelease(ending: Ending = Ending.Plain): Request {
         while (true) {
             releasing.get()?.let { return it }
             val ours = Request(0, "release", name)
             if (releasing.compareAndSet(null, ours)) {
                 try {
-                    engine.release(this).thenAccept {
+                    engine.release(this, ending).thenAccept {
                         ours.complete(engine.released(this, it))
                         // Keeps this object until the reply, as [extend] does.
                         Reference.reachabilityFence(this)

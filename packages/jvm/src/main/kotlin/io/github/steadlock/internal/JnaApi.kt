@@ -5,17 +5,24 @@ import io.github.steadlock.LockOptions
 import io.github.steadlock.LostReason
 import io.github.steadlock.internal.uniffi.NativeFailure
 import io.github.steadlock.internal.uniffi.NativeMetric
+import io.github.steadlock.internal.uniffi.NativeRun
+import io.github.steadlock.internal.uniffi.NativeRunEnd
 import io.github.steadlock.internal.uniffi.NativeValue
 import java.nio.ByteBuffer
 import java.time.Duration
+import io.github.steadlock.internal.uniffi.acquireRun as uniffiAcquireRun
+import io.github.steadlock.internal.uniffi.campaignPauseMs as uniffiCampaignPauseMs
 import io.github.steadlock.internal.uniffi.cancel as uniffiCancel
 import io.github.steadlock.internal.uniffi.close as uniffiClose
 import io.github.steadlock.internal.uniffi.dropClient as uniffiDropClient
+import io.github.steadlock.internal.uniffi.endRun as uniffiEndRun
 import io.github.steadlock.internal.uniffi.extend as uniffiExtend
 import io.github.steadlock.internal.uniffi.forceRelease as uniffiForceRelease
 import io.github.steadlock.internal.uniffi.forget as uniffiForget
 import io.github.steadlock.internal.uniffi.inspect as uniffiInspect
 import io.github.steadlock.internal.uniffi.keepsOut as uniffiKeepsOut
+import io.github.steadlock.internal.uniffi.lastRun as uniffiLastRun
+import io.github.steadlock.internal.uniffi.leadership as uniffiLeadership
 import io.github.steadlock.internal.uniffi.limits as uniffiLimits
 import io.github.steadlock.internal.uniffi.lostError as uniffiLostError
 import io.github.steadlock.internal.uniffi.metricRows as uniffiMetricRows
@@ -23,6 +30,7 @@ import io.github.steadlock.internal.uniffi.metrics as uniffiMetrics
 import io.github.steadlock.internal.uniffi.metricsGroup as uniffiMetricsGroup
 import io.github.steadlock.internal.uniffi.open as uniffiOpen
 import io.github.steadlock.internal.uniffi.releaseNow as uniffiReleaseNow
+import io.github.steadlock.internal.uniffi.resign as uniffiResign
 import io.github.steadlock.internal.uniffi.setLimit as uniffiSetLimit
 import io.github.steadlock.internal.uniffi.shown as uniffiShown
 import io.github.steadlock.internal.uniffi.vocabulary as uniffiVocabulary
@@ -57,6 +65,44 @@ internal class JnaApi : NativeApi {
 
     override fun release(client: Long, tag: Long, lease: Long): Long =
         HotFunctions.steadlock_release(client, tag, lease)
+
+    override fun acquireRun(
+        client: Long,
+        tag: Long,
+        lock: ByteArray,
+        options: LockOptions,
+        terms: RunTerms,
+    ): Long {
+        val run =
+            NativeRun(
+                leaseMs = options.leaseMs,
+                renew = options.renew,
+                maxHoldMs = options.maxHoldMs,
+                fencing = options.fencing,
+                onUnavailable = options.onUnavailable?.ordinal?.toUInt(),
+                atLeastMs = terms.atLeastMs,
+                key = terms.key,
+                keepMs = terms.keepMs,
+                onFailure = terms.onFailure?.name?.lowercase(),
+            )
+        return uniffiAcquireRun(client.toULong(), tag.toULong(), lock, run)
+    }
+
+    override fun endRun(client: Long, tag: Long, lease: Long, end: RunEnd, atLeastMs: Double?): Long {
+        val native = NativeRunEnd.valueOf(end.name)
+        return started(uniffiEndRun(client.toULong(), tag.toULong(), lease.toULong(), native, atLeastMs))
+    }
+
+    override fun resign(client: Long, tag: Long, lease: Long, to: String): Long =
+        started(uniffiResign(client.toULong(), tag.toULong(), lease.toULong(), to))
+
+    override fun lastRun(client: Long, tag: Long, lock: ByteArray): Long =
+        started(uniffiLastRun(client.toULong(), tag.toULong(), lock))
+
+    override fun leadership(client: Long, tag: Long, lock: ByteArray, seen: Long?): Long =
+        uniffiLeadership(client.toULong(), tag.toULong(), lock, seen?.toULong())
+
+    override fun campaignPauseMs(failures: Int): Long = uniffiCampaignPauseMs(failures.toUInt()).toLong()
 
     override fun releaseInnermost(client: Long, tag: Long, lock: ByteArray, context: Long): Long =
         HotFunctions.steadlock_release_innermost(client, tag, lock, lock.size, context)

@@ -27,6 +27,12 @@ internal enum class Kind(val word: String) {
 
     /** [NamedSemaphore.permits] */
     SEMAPHORE("semaphore"),
+
+    /** [SteadlockClient.once] */
+    ONCE("once"),
+
+    /** [SteadlockClient.leader] */
+    LEADER("leader"),
     ;
 
     /** Returns the reference to the lock [name] of this kind. [permits] and [limit] are those of a semaphore. */

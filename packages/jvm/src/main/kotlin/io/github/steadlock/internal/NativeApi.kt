@@ -23,7 +23,27 @@ internal interface NativeApi {
     /** Starts an acquisition. [lock] is the [LockRef.bytes] of a lock, here and below. */
     fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner, options: LockOptions): Long
 
+    /** Starts to request a run of a job. */
+    fun acquireRun(client: Long, tag: Long, lock: ByteArray, options: LockOptions, terms: RunTerms): Long
+
     fun release(client: Long, tag: Long, lease: Long): Long
+
+    /** Starts to release a lease, and says how its run ended; for a lease that is no run, a plain release. */
+    fun endRun(client: Long, tag: Long, lease: Long, end: RunEnd, atLeastMs: Double?): Long
+
+    /** Starts to end a term, in favour of the candidate with the owner id [to]. */
+    fun resign(client: Long, tag: Long, lease: Long, to: String): Long
+
+    fun lastRun(client: Long, tag: Long, lock: ByteArray): Long
+
+    /**
+     * Starts to ask who leads. With [seen], the number of a term or 0 for "nobody leads", the request ends as soon as
+     * that has changed.
+     */
+    fun leadership(client: Long, tag: Long, lock: ByteArray, seen: Long?): Long
+
+    /** Returns the pause in ms before a candidate campaigns again, after [failures] lost terms one after another. */
+    fun campaignPauseMs(failures: Int): Long
 
     fun releaseInnermost(client: Long, tag: Long, lock: ByteArray, context: Long): Long
 

@@ -1,6 +1,8 @@
 package io.github.steadlock.internal
 
 import io.github.steadlock.Holder
+import io.github.steadlock.LastRun
+import io.github.steadlock.Leadership
 import io.github.steadlock.LostReason
 import io.github.steadlock.ReleaseOutcome
 import java.util.concurrent.CompletableFuture
@@ -109,8 +111,13 @@ internal sealed interface Reply {
 
     data object Extended : Reply
 
-    /** [permits] is set for a semaphore if any permits are held. */
-    class State(val holder: Holder?, val permits: Permits?) : Reply
+    /** [permits] is set for a semaphore if any permits are held, [lastRun] for a job, and [leadership] for a leader. */
+    class State(
+        val holder: Holder?,
+        val permits: Permits?,
+        val lastRun: LastRun? = null,
+        val leadership: Leadership? = null,
+    ) : Reply
 
     class Forced(val wasHeld: Boolean) : Reply
 

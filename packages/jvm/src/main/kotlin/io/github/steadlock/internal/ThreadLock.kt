@@ -108,6 +108,9 @@ internal class ThreadLock(
     /** Asks the server for the holder and the permits. */
     fun inspect(): Reply.State = engine.inspect(ref).await().expect()
 
+    /** Acquires a leader's lock for no thread: any code that has the lease may release it. */
+    fun campaignInterruptibly(): HeldLease = leaseOf(askInterruptibly(options, Owner.ofNoThread()))
+
     /** Acquires the lock with its own options. */
     fun acquireInterruptibly(): HeldLease = leaseOf(askInterruptibly(options))
 
@@ -127,11 +130,11 @@ internal class ThreadLock(
 
     private fun acquire(options: LockOptions): HeldLease = leaseOf(engine.acquire(ref, owner(), options).await())
 
-    private fun askInterruptibly(options: LockOptions): Reply {
+    private fun askInterruptibly(options: LockOptions, owner: Owner = owner()): Reply {
         if (Thread.interrupted()) {
             throw InterruptedException("interrupted before lock \"${displayName(name)}\" was requested")
         }
-        return engine.awaitInterruptibly(engine.acquire(ref, owner(), options))
+        return engine.awaitInterruptibly(engine.acquire(ref, owner, options))
     }
 
     private fun grantOf(reply: Reply): HeldLease? = if (reply is Reply.NotGranted) null else leaseOf(reply)

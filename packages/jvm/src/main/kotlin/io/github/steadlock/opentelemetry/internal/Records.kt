@@ -94,6 +94,7 @@ private fun currentContext(): Context = runCatching(Context::current).getOrElse 
 /** Returns the outcome under which the core counts an acquisition that failed in this way. */
 private fun outcomeOf(failure: Failure): String =
     when {
+        failure.skip != null && !failure.isSkipped -> failure.skip.reason.name.lowercase()
         failure.isSkipped -> "skipped"
         failure.kind == "LockTimeout" -> "timed_out"
         failure.kind == "Unavailable" -> "unavailable"

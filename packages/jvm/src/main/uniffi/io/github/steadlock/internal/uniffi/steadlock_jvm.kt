@@ -674,11 +674,17 @@ internal object IntegrityCheckingUniffiLib {
     }
 
     internal fun ensureInitialized() = Unit
+    external fun uniffi_steadlock_jvm_checksum_func_acquire_run(
+    ): Int
+    external fun uniffi_steadlock_jvm_checksum_func_campaign_pause_ms(
+    ): Int
     external fun uniffi_steadlock_jvm_checksum_func_cancel(
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_close(
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_drop_client(
+    ): Int
+    external fun uniffi_steadlock_jvm_checksum_func_end_run(
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_extend(
     ): Int
@@ -689,6 +695,10 @@ internal object IntegrityCheckingUniffiLib {
     external fun uniffi_steadlock_jvm_checksum_func_inspect(
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_keeps_out(
+    ): Int
+    external fun uniffi_steadlock_jvm_checksum_func_last_run(
+    ): Int
+    external fun uniffi_steadlock_jvm_checksum_func_leadership(
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_limits(
     ): Int
@@ -703,6 +713,8 @@ internal object IntegrityCheckingUniffiLib {
     external fun uniffi_steadlock_jvm_checksum_func_open(
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_release_now(
+    ): Int
+    external fun uniffi_steadlock_jvm_checksum_func_resign(
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_set_limit(
     ): Int
@@ -725,12 +737,18 @@ internal object UniffiLib {
     }
 
     internal fun ensureInitialized() = Unit
+    external fun uniffi_steadlock_jvm_fn_func_acquire_run(`client`: Long,`tag`: Long,`lock`: RustBuffer.ByValue,`run`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
+    ): Long
+    external fun uniffi_steadlock_jvm_fn_func_campaign_pause_ms(`failures`: Int,uniffi_out_err: UniffiRustCallStatus, 
+    ): Long
     external fun uniffi_steadlock_jvm_fn_func_cancel(`client`: Long,`request`: Long,uniffi_out_err: UniffiRustCallStatus, 
     ): Unit
     external fun uniffi_steadlock_jvm_fn_func_close(`client`: Long,`tag`: Long,uniffi_out_err: UniffiRustCallStatus, 
     ): Byte
     external fun uniffi_steadlock_jvm_fn_func_drop_client(`client`: Long,uniffi_out_err: UniffiRustCallStatus, 
     ): Unit
+    external fun uniffi_steadlock_jvm_fn_func_end_run(`client`: Long,`tag`: Long,`lease`: Long,`end`: RustBuffer.ByValue,`atLeastMs`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
+    ): Byte
     external fun uniffi_steadlock_jvm_fn_func_extend(`client`: Long,`tag`: Long,`lease`: Long,`byMs`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
     ): Byte
     external fun uniffi_steadlock_jvm_fn_func_force_release(`client`: Long,`tag`: Long,`lock`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
@@ -741,6 +759,10 @@ internal object UniffiLib {
     ): Byte
     external fun uniffi_steadlock_jvm_fn_func_keeps_out(`client`: Long,`held`: RustBuffer.ByValue,`wanted`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
     ): Byte
+    external fun uniffi_steadlock_jvm_fn_func_last_run(`client`: Long,`tag`: Long,`lock`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
+    ): Byte
+    external fun uniffi_steadlock_jvm_fn_func_leadership(`client`: Long,`tag`: Long,`lock`: RustBuffer.ByValue,`seen`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
+    ): Long
     external fun uniffi_steadlock_jvm_fn_func_limits(uniffi_out_err: UniffiRustCallStatus, 
     ): RustBuffer.ByValue
     external fun uniffi_steadlock_jvm_fn_func_lost_error(`name`: RustBuffer.ByValue,`reason`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
@@ -755,6 +777,8 @@ internal object UniffiLib {
     ): RustBuffer.ByValue
     external fun uniffi_steadlock_jvm_fn_func_release_now(`client`: Long,`leases`: RustBuffer.ByValue,`timeoutMs`: Long,uniffi_out_err: UniffiRustCallStatus, 
     ): Unit
+    external fun uniffi_steadlock_jvm_fn_func_resign(`client`: Long,`tag`: Long,`lease`: Long,`to`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
+    ): Byte
     external fun uniffi_steadlock_jvm_fn_func_set_limit(`client`: Long,`tag`: Long,`lock`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
     ): Byte
     external fun uniffi_steadlock_jvm_fn_func_shown(`name`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
@@ -880,6 +904,12 @@ private fun uniffiCheckContractApiVersion(lib: IntegrityCheckingUniffiLib) {
 }
 @Suppress("UNUSED_PARAMETER")
 private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_acquire_run() and 0xFFFF) != 3833) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_steadlock_jvm_checksum_func_campaign_pause_ms() and 0xFFFF) != 26673) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
     if ((lib.uniffi_steadlock_jvm_checksum_func_cancel() and 0xFFFF) != 23618) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
@@ -887,6 +917,9 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_drop_client() and 0xFFFF) != 17182) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_steadlock_jvm_checksum_func_end_run() and 0xFFFF) != 51399) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_extend() and 0xFFFF) != 7103) {
@@ -902,6 +935,12 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_keeps_out() and 0xFFFF) != 45321) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_steadlock_jvm_checksum_func_last_run() and 0xFFFF) != 63692) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_steadlock_jvm_checksum_func_leadership() and 0xFFFF) != 16635) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_limits() and 0xFFFF) != 22197) {
@@ -923,6 +962,9 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_release_now() and 0xFFFF) != 30327) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_steadlock_jvm_checksum_func_resign() and 0xFFFF) != 44239) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_set_limit() and 0xFFFF) != 48622) {
@@ -1070,6 +1112,29 @@ public object FfiConverterULong: FfiConverter<ULong, Long> {
 
     override fun write(value: ULong, buf: ByteBuffer) {
         buf.putLong(value.toLong())
+    }
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterLong: FfiConverter<Long, Long> {
+    override fun lift(value: Long): Long {
+        return value
+    }
+
+    override fun read(buf: ByteBuffer): Long {
+        return buf.getLong()
+    }
+
+    override fun lower(value: Long): Long {
+        return value
+    }
+
+    override fun allocationSize(value: Long) = 8UL
+
+    override fun write(value: Long, buf: ByteBuffer) {
+        buf.putLong(value)
     }
 }
 
@@ -1632,6 +1697,109 @@ public object FfiConverterTypeNativeOpened: FfiConverterRustBuffer<NativeOpened>
 
 
 /**
+ * What a caller asks for beside the lease of a run of a job.
+ */
+data class NativeRun (
+    /**
+     * The length of the lease in milliseconds; `None` for that of the client.
+     */
+    val `leaseMs`: kotlin.Double?
+    , 
+    /**
+     * Whether a lease of this length is renewed.
+     */
+    val `renew`: kotlin.Boolean
+    , 
+    /**
+     * The longest run in milliseconds; `None` for no bound.
+     */
+    val `maxHoldMs`: kotlin.Double?
+    , 
+    /**
+     * Whether the run gets a fencing token.
+     */
+    val `fencing`: kotlin.Boolean
+    , 
+    /**
+     * An index into [`OnUnavailable::ALL`]; `None` for the client's own policy.
+     */
+    val `onUnavailable`: kotlin.UInt?
+    , 
+    /**
+     * For how long after its start the run keeps others out, in milliseconds.
+     */
+    val `atLeastMs`: kotlin.Double?
+    , 
+    /**
+     * The key of the run.
+     */
+    val `key`: kotlin.String?
+    , 
+    /**
+     * How long the server remembers that the key is done, in milliseconds.
+     */
+    val `keepMs`: kotlin.Double?
+    , 
+    /**
+     * What a failure means.
+     */
+    val `onFailure`: kotlin.String?
+    
+){
+    
+
+    
+
+    
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeNativeRun: FfiConverterRustBuffer<NativeRun> {
+    override fun read(buf: ByteBuffer): NativeRun {
+        return NativeRun(
+            FfiConverterOptionalDouble.read(buf),
+            FfiConverterBoolean.read(buf),
+            FfiConverterOptionalDouble.read(buf),
+            FfiConverterBoolean.read(buf),
+            FfiConverterOptionalUInt.read(buf),
+            FfiConverterOptionalDouble.read(buf),
+            FfiConverterOptionalString.read(buf),
+            FfiConverterOptionalDouble.read(buf),
+            FfiConverterOptionalString.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: NativeRun) = (
+            FfiConverterOptionalDouble.allocationSize(value.`leaseMs`) +
+            FfiConverterBoolean.allocationSize(value.`renew`) +
+            FfiConverterOptionalDouble.allocationSize(value.`maxHoldMs`) +
+            FfiConverterBoolean.allocationSize(value.`fencing`) +
+            FfiConverterOptionalUInt.allocationSize(value.`onUnavailable`) +
+            FfiConverterOptionalDouble.allocationSize(value.`atLeastMs`) +
+            FfiConverterOptionalString.allocationSize(value.`key`) +
+            FfiConverterOptionalDouble.allocationSize(value.`keepMs`) +
+            FfiConverterOptionalString.allocationSize(value.`onFailure`)
+    )
+
+    override fun write(value: NativeRun, buf: ByteBuffer) {
+            FfiConverterOptionalDouble.write(value.`leaseMs`, buf)
+            FfiConverterBoolean.write(value.`renew`, buf)
+            FfiConverterOptionalDouble.write(value.`maxHoldMs`, buf)
+            FfiConverterBoolean.write(value.`fencing`, buf)
+            FfiConverterOptionalUInt.write(value.`onUnavailable`, buf)
+            FfiConverterOptionalDouble.write(value.`atLeastMs`, buf)
+            FfiConverterOptionalString.write(value.`key`, buf)
+            FfiConverterOptionalDouble.write(value.`keepMs`, buf)
+            FfiConverterOptionalString.write(value.`onFailure`, buf)
+    }
+}
+
+
+
+/**
  * The words that this library exchanges with the JVM.
  */
 data class NativeVocabulary (
@@ -1699,6 +1867,53 @@ public object FfiConverterTypeNativeVocabulary: FfiConverterRustBuffer<NativeVoc
             FfiConverterSequenceString.write(value.`onUnavailable`, buf)
     }
 }
+
+
+
+/**
+ * How a run ends.
+ */
+
+enum class NativeRunEnd {
+    
+    /**
+     * The job did its work.
+     */
+    SUCCEEDED,
+    /**
+     * The job failed.
+     */
+    FAILED,
+    /**
+     * The job never began.
+     */
+    UNUSED;
+
+    
+
+
+    companion object
+}
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeNativeRunEnd: FfiConverterRustBuffer<NativeRunEnd> {
+    override fun read(buf: ByteBuffer) = try {
+        NativeRunEnd.values()[buf.getInt() - 1]
+    } catch (e: IndexOutOfBoundsException) {
+        throw RuntimeException("invalid enum value, something is very wrong!!", e)
+    }
+
+    override fun allocationSize(value: NativeRunEnd) = 4UL
+
+    override fun write(value: NativeRunEnd, buf: ByteBuffer) {
+        buf.putInt(value.ordinal + 1)
+    }
+}
+
+
 
 
 
@@ -1924,6 +2139,70 @@ public object FfiConverterTypeNativeValue : FfiConverterRustBuffer<NativeValue>{
 }
 
 
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterOptionalUInt: FfiConverterRustBuffer<kotlin.UInt?> {
+    override fun read(buf: ByteBuffer): kotlin.UInt? {
+        if (buf.get().toInt() == 0) {
+            return null
+        }
+        return FfiConverterUInt.read(buf)
+    }
+
+    override fun allocationSize(value: kotlin.UInt?): ULong {
+        if (value == null) {
+            return 1UL
+        } else {
+            return 1UL + FfiConverterUInt.allocationSize(value)
+        }
+    }
+
+    override fun write(value: kotlin.UInt?, buf: ByteBuffer) {
+        if (value == null) {
+            buf.put(0)
+        } else {
+            buf.put(1)
+            FfiConverterUInt.write(value, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterOptionalULong: FfiConverterRustBuffer<kotlin.ULong?> {
+    override fun read(buf: ByteBuffer): kotlin.ULong? {
+        if (buf.get().toInt() == 0) {
+            return null
+        }
+        return FfiConverterULong.read(buf)
+    }
+
+    override fun allocationSize(value: kotlin.ULong?): ULong {
+        if (value == null) {
+            return 1UL
+        } else {
+            return 1UL + FfiConverterULong.allocationSize(value)
+        }
+    }
+
+    override fun write(value: kotlin.ULong?, buf: ByteBuffer) {
+        if (value == null) {
+            buf.put(0)
+        } else {
+            buf.put(1)
+            FfiConverterULong.write(value, buf)
+        }
+    }
+}
 
 
 
@@ -2303,6 +2582,39 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     }
 }
         /**
+         * Starts to request a run of a job. Returns the number by which the request can be cancelled, or
+         * −1 if the handle was dropped.
+         */ fun `acquireRun`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.ByteArray, `run`: NativeRun): kotlin.Long {
+            return FfiConverterLong.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_steadlock_jvm_fn_func_acquire_run(
+    
+        
+        FfiConverterULong.lower(`client`),
+        FfiConverterULong.lower(`tag`),
+        FfiConverterByteArray.lower(`lock`),
+        FfiConverterTypeNativeRun.lower(`run`),_status)
+}
+    )
+    }
+    
+
+        /**
+         * Returns how many milliseconds a candidate waits before it campaigns again, after this many terms
+         * that it lost or could not have, one after another.
+         */ fun `campaignPauseMs`(`failures`: kotlin.UInt): kotlin.ULong {
+            return FfiConverterULong.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_steadlock_jvm_fn_func_campaign_pause_ms(
+    
+        
+        FfiConverterUInt.lower(`failures`),_status)
+}
+    )
+    }
+    
+
+        /**
          * Cancels an acquisition whose caller no longer waits for it. `request` is the number that the
          * start of the acquisition returned.
          */ fun `cancel`(`client`: kotlin.ULong, `request`: kotlin.ULong)
@@ -2343,6 +2655,25 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
         FfiConverterULong.lower(`client`),_status)
 }
     
+    
+
+        /**
+         * Starts to release a lease, and says how its run ended; for a lease that is no run, this is a
+         * plain release. `at_least_ms` replaces that of the request.
+         */ fun `endRun`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lease`: kotlin.ULong, `end`: NativeRunEnd, `atLeastMs`: kotlin.Double?): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_steadlock_jvm_fn_func_end_run(
+    
+        
+        FfiConverterULong.lower(`client`),
+        FfiConverterULong.lower(`tag`),
+        FfiConverterULong.lower(`lease`),
+        FfiConverterTypeNativeRunEnd.lower(`end`),
+        FfiConverterOptionalDouble.lower(`atLeastMs`),_status)
+}
+    )
+    }
     
 
         /**
@@ -2421,6 +2752,41 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
         FfiConverterULong.lower(`client`),
         FfiConverterByteArray.lower(`held`),
         FfiConverterByteArray.lower(`wanted`),_status)
+}
+    )
+    }
+    
+
+        /**
+         * Starts to ask the server for the last runs of a job.
+         */ fun `lastRun`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.ByteArray): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_steadlock_jvm_fn_func_last_run(
+    
+        
+        FfiConverterULong.lower(`client`),
+        FfiConverterULong.lower(`tag`),
+        FfiConverterByteArray.lower(`lock`),_status)
+}
+    )
+    }
+    
+
+        /**
+         * Starts to ask the server who leads. With `seen`, the number of a term or 0 for "nobody leads",
+         * the request ends as soon as that has changed. Returns the number by which the request can be
+         * cancelled, or −1 if the handle was dropped.
+         */ fun `leadership`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.ByteArray, `seen`: kotlin.ULong?): kotlin.Long {
+            return FfiConverterLong.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_steadlock_jvm_fn_func_leadership(
+    
+        
+        FfiConverterULong.lower(`client`),
+        FfiConverterULong.lower(`tag`),
+        FfiConverterByteArray.lower(`lock`),
+        FfiConverterOptionalULong.lower(`seen`),_status)
 }
     )
     }
@@ -2528,6 +2894,23 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
         FfiConverterULong.lower(`timeoutMs`),_status)
 }
     
+    
+
+        /**
+         * Starts to end a term, in favour of the candidate with the owner id `to`, if it still waits.
+         */ fun `resign`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lease`: kotlin.ULong, `to`: kotlin.String?): kotlin.Boolean {
+            return FfiConverterBoolean.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_steadlock_jvm_fn_func_resign(
+    
+        
+        FfiConverterULong.lower(`client`),
+        FfiConverterULong.lower(`tag`),
+        FfiConverterULong.lower(`lease`),
+        FfiConverterOptionalString.lower(`to`),_status)
+}
+    )
+    }
     
 
         /**
