@@ -129,11 +129,14 @@ impl Lead {
             Ok(holder) => holder.run(signals).await,
             Err(exit) => Err(exit),
         };
+        let mut signal = None;
         let released = tokio::select! {
             released = term.resign() => Some(released),
-            () = async { signals.next().await; sleep(RELEASE_GRACE).await } => None,
+            () = async { signal = Some(signals.next().await); sleep(RELEASE_GRACE).await } => None,
         };
         let mut end = end?;
+        // A signal that came after the command had ended also asks this process to end.
+        end.signal = end.signal.or(signal);
         end.lost = end.lost.or_else(|| loss_reason(released.as_ref()));
         if let Some(reason) = end.lost {
             let name = shown(&self.name);

@@ -66,7 +66,8 @@ pub(crate) struct Run {
 
 const EXIT_STATUSES: &str = "\
 Exit status:
-  The command's own, or 128 + n if signal n ended it; that of --skipped-status if a job was skipped.
+  The command's own, or 128 + n if signal n ended it; that of --skipped-status, 0 by default, if a job
+  was skipped.
   Otherwise:
     2  wrong usage
    69  the server could not be reached, or stopped answering
@@ -102,7 +103,7 @@ impl Run {
                 Ok(Granted::Skipped(why)) => {
                     close(&client).await;
                     eprintln!("steadlock: {why}");
-                    return Ok(ExitCode::from(self.wanted.skipped_status));
+                    return Ok(ExitCode::from(self.wanted.skipped_status()));
                 }
                 Err(error) => {
                     close(&client).await;

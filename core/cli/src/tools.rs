@@ -47,6 +47,15 @@ impl Kind {
             Self::Leader => "leader",
         }
     }
+
+    /// Returns what an owner of this kind has, in a sentence.
+    pub(crate) const fn noun(self) -> &'static str {
+        match self {
+            Self::Once => "run",
+            Self::Leader => "term",
+            other => other.name(),
+        }
+    }
 }
 
 #[cfg(test)]

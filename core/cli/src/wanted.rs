@@ -45,9 +45,9 @@ pub(crate) struct Wanted {
     /// Let a failed run count as done. Without this option, the job may run again at once.
     #[arg(long, conflicts_with_all = NOT_ONCE)]
     keep_failures: bool,
-    /// The exit status when the command is skipped.
-    #[arg(long, value_name = "STATUS", default_value = "0", conflicts_with_all = NOT_ONCE)]
-    pub(crate) skipped_status: u8,
+    /// The exit status when the command is skipped [default: 0].
+    #[arg(long, value_name = "STATUS", conflicts_with_all = NOT_ONCE)]
+    skipped_status: Option<u8>,
 }
 
 /// The options that a job cannot have.
@@ -68,7 +68,16 @@ impl Wanted {
     }
 
     fn is_once(&self) -> bool {
-        self.once || self.at_least.is_some() || self.key.is_some() || self.keep_failures || self.skipped_status != 0
+        self.once
+            || self.at_least.is_some()
+            || self.key.is_some()
+            || self.keep_failures
+            || self.skipped_status.is_some()
+    }
+
+    /// Returns the exit status when the command is skipped.
+    pub(crate) fn skipped_status(&self) -> u8 {
+        self.skipped_status.unwrap_or(0)
     }
 
     pub(crate) async fn acquire(&self, client: &Client, name: &str, wait: Option<Duration>) -> Result<Granted, Error> {

@@ -135,8 +135,62 @@ fn a_job_of_two_hosts_runs_once() {
     );
     let run = ["run", "nightly", "--once", "--skipped-status", "9", "--", "true"];
     assert_eq!(served.status(&run), 9);
-    assert_eq!(served.status(&["release", "nightly", "--kind", "once", "--force"]), 0);
+    let released = served.output(&["release", "nightly", "--kind", "once", "--force"]);
+    let text = String::from_utf8(released.stdout).unwrap();
+    assert!(text.starts_with("nightly: the run was taken from "), "{text}");
+    assert_eq!(released.status.code(), Some(0));
     assert_eq!(served.status(&run), 0);
+}
+
+#[test]
+fn of_two_commands_that_start_shortly_after_each_other_one_runs() {
+    let served = Served::start();
+    let run = ["run", "nightly", "--at-least", "10m", "--", "echo", "ran"];
+    let first = served.start_command(&run);
+    std::thread::sleep(Duration::from_millis(200));
+    let second = served.start_command(&run);
+    let lines: Vec<String> = [first, second]
+        .into_iter()
+        .map(|mut started| {
+            let line = started.line();
+            assert_eq!(started.end(), 0);
+            line
+        })
+        .collect();
+    assert_eq!(lines.iter().filter(|line| *line == "ran").count(), 1, "{lines:?}");
+}
+
+#[test]
+fn each_option_of_a_job_makes_the_command_a_job() {
+    let served = Served::start();
+    for (number, option) in [
+        &["--once"][..],
+        &["--at-least", "500ms"],
+        &["--key", "k"],
+        &["--key", "k", "--keep", "1h"],
+        &["--keep-failures"],
+        &["--skipped-status", "0"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("job-{number}");
+        let run = |options: &[&str]| served.status(&[&["run", &name], options, &["--", "true"]].concat());
+        assert_eq!(run(option), 0);
+        let state = &served.json(&["jobs", &name])["jobs"][0]["state"];
+        assert_eq!(*state, "ended", "{option:?}");
+        assert_eq!(run(&[option, &["--wait", "1"]].concat()), 2, "{option:?}");
+    }
+}
+
+#[test]
+fn a_skip_is_one_line() {
+    let served = Served::start();
+    let run = ["run", "nightly", "--at-least", "10m", "--", "true"];
+    assert_eq!(served.status(&run), 0);
+    let skipped = served.output(&run);
+    let line = String::from_utf8(skipped.stderr).unwrap();
+    assert_eq!((skipped.status.code(), line.lines().count()), (Some(0), 1), "{line}");
 }
 
 #[test]
@@ -161,8 +215,13 @@ fn a_running_job_skips_others_and_is_listed() {
         (&jobs["jobs"][0]["state"], &jobs["jobs"][0]["ended"]),
         (&"running".into(), &Value::Null)
     );
+    let top = served.json(&["top", "--once"]);
+    assert_eq!(top["locks"][0]["kind"], "once");
+    let wait = ["wait", "nightly", "--kind", "once", "--timeout", "0"];
+    assert_eq!(served.status(&wait), 75);
     first.send(Signal::TERM);
     assert_eq!(first.end(), 143);
+    assert_eq!(served.status(&wait), 0);
     let jobs = served.json(&["jobs", "nightly"]);
     assert_eq!(jobs["jobs"][0]["ended"]["outcome"], "failed");
 }
@@ -197,12 +256,15 @@ fn a_job_whose_runner_was_killed_runs_again_when_its_lease_ends() {
         "--",
         "sh",
         "-c",
-        "echo up; cat",
+        "echo up; exec sleep 60",
     ]);
     assert_eq!(first.line(), "up");
     first.send(Signal::KILL);
+    let state = || served.json(&["jobs"])["jobs"][0]["state"].clone();
+    until("the crash is shown", || state() == "crashed");
     let again = ["run", "nightly", "--once", "--skipped-status", "9", "--", "true"];
-    until("the lease ends", || served.status(&again) == 0);
+    assert_eq!(served.status(&again), 0);
+    assert_eq!(state(), "ended");
 }
 
 #[test]
@@ -213,7 +275,12 @@ fn jobs_without_success_are_stale() {
     assert_eq!(served.status(&["run", "good", "--once", "--", "true"]), 0);
     assert_eq!(served.status(&["jobs", "--stale", "1h"]), 0);
     assert_eq!(served.status(&["run", "bad", "--once", "--", "false"]), 1);
-    assert_eq!(served.status(&["jobs", "--stale", "1h"]), 1);
+    let stale = served.output(&["jobs", "--stale", "26h"]);
+    let lines = String::from_utf8(stale.stderr).unwrap();
+    assert_eq!(
+        (stale.status.code(), lines.as_str()),
+        (Some(1), "steadlock: bad: no success within 26 h 0 min\n")
+    );
     assert_eq!(served.status(&["jobs", "good", "--stale", "1h"]), 0);
     until("an hour is short", || {
         served.status(&["jobs", "good", "--stale", "1ms"]) == 1
@@ -311,6 +378,23 @@ fn a_command_that_ends_by_itself_ends_the_lead_or_is_started_again() {
     assert!(terms.is_sorted() && terms[0] < terms[2], "{terms:?}");
     leader.send(Signal::TERM);
     leader.end();
+}
+
+#[test]
+fn a_signal_that_comes_while_the_process_resigns_ends_the_lead() {
+    let served = Served::start();
+    // The server has stopped once each of its threads has.
+    let command = format!(
+        "echo up; kill -STOP {0}; while grep -q '^State:.[^T]' /proc/{0}/task/*/status; do :; done",
+        served.process.id()
+    );
+    let mut leader = served.start_command(&["lead", "mail", "--restart", "--", "sh", "-c", &command]);
+    assert_eq!(leader.line(), "up");
+    let children = format!("/proc/{0}/task/{0}/children", leader.process.id());
+    // The stopped server answers no release.
+    until("the command has ended", || std::fs::read(&children).unwrap().is_empty());
+    leader.send(Signal::TERM);
+    assert_eq!(leader.end(), 0);
 }
 
 #[test]

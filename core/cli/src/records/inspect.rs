@@ -95,29 +95,7 @@ impl Inspected {
 
 /// Reads everything about a name.
 pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Result<Inspected, Error> {
-    let key = |of: LockKey| of.of(name);
-    let last = (MAX_SHOWN - 1).to_string();
-    let first = [
-        command(&[b"TIME"]),
-        command(&[b"HLEN", &key(LockKey::Named)]),
-        command(&[b"STRLEN", &key(LockKey::Named)]),
-        command(&[b"PTTL", &key(LockKey::Named)]),
-        command(&[b"GET", &key(LockKey::Token)]),
-        command(&[b"ZCOUNT", &key(LockKey::Queue), b"-inf", b"+inf"]),
-        command(&[b"ZRANGE", &key(LockKey::Queue), b"0", last.as_bytes(), b"WITHSCORES"]),
-        command(&[
-            b"HMGET",
-            &key(LockKey::ReadWrite),
-            b"writer",
-            b"writer_until",
-            b"mark",
-            b"mark_until",
-        ]),
-        command(&[b"HMGET", &key(LockKey::Run), b"owner", b"took"]),
-        command(&[b"PTTL", &key(LockKey::Run)]),
-        command(&[b"HRANDFIELD", &key(LockKey::Leader)]),
-        command(&[b"PTTL", &key(LockKey::Leader)]),
-    ];
+    let first = first_commands(name);
     let answers = ask_about(deployment, name, &first).await?;
     let now = answers[0].time();
     let token = answers[4].number();
@@ -127,7 +105,7 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
     let rest = ask_about(deployment, name, &more).await?;
 
     let mut inspected = Inspected {
-        server: deployment.primary_of(key(LockKey::Named))?.address().to_owned(),
+        server: deployment.primary_of(LockKey::Named.of(name))?.address().to_owned(),
         is_other: is_other(&answers, &rest[0]),
         token,
         reader_count: rest[1].number().unwrap_or(0),
@@ -150,24 +128,14 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
         held: held_for(token, now),
         permits: 1,
     });
+    let held = held_for(token, now);
     inspected.run = match answers[8].texts().as_slice() {
         // With `took` the run has ended, and only says that the job is done.
-        [Some(owner), None] => Some(Hold {
-            kind: "once",
-            owner: Owner::new(owner.clone()),
-            left: answers[9].ttl().flatten(),
-            held: held_for(token, now),
-            permits: 1,
-        }),
+        [Some(owner), None] => Some(hold_with_ttl("once", owner, &answers[9], held)),
         _ => None,
     };
-    inspected.leader = answers[10].text().map(|owner| Hold {
-        kind: "leader",
-        owner: Owner::new(owner),
-        left: answers[11].ttl().flatten(),
-        held: held_for(token, now),
-        permits: 1,
-    });
+    let leader = answers[10].text();
+    inspected.leader = leader.map(|owner| hold_with_ttl("leader", &owner, &answers[11], held));
     inspected.waiting_writer = owner(2).zip(until(3)).map(|(owner, _)| owner);
     inspected.permits = Permits {
         held: rest[3].number().unwrap_or(0),
@@ -190,6 +158,33 @@ fn owners(of: &mut Inspected) -> impl Iterator<Item = &mut Owner> {
     let holders = holds.map(|hold| &mut hold.owner);
     let waiters = of.queue.first.iter_mut().map(|waiter| &mut waiter.owner);
     holders.chain(waiters).chain(&mut of.waiting_writer)
+}
+
+/// Returns the commands that depend on the name alone.
+fn first_commands(name: &LockName) -> Vec<Command> {
+    let key = |of: LockKey| of.of(name);
+    let last = (MAX_SHOWN - 1).to_string();
+    vec![
+        command(&[b"TIME"]),
+        command(&[b"HLEN", &key(LockKey::Named)]),
+        command(&[b"STRLEN", &key(LockKey::Named)]),
+        command(&[b"PTTL", &key(LockKey::Named)]),
+        command(&[b"GET", &key(LockKey::Token)]),
+        command(&[b"ZCOUNT", &key(LockKey::Queue), b"-inf", b"+inf"]),
+        command(&[b"ZRANGE", &key(LockKey::Queue), b"0", last.as_bytes(), b"WITHSCORES"]),
+        command(&[
+            b"HMGET",
+            &key(LockKey::ReadWrite),
+            b"writer",
+            b"writer_until",
+            b"mark",
+            b"mark_until",
+        ]),
+        command(&[b"HMGET", &key(LockKey::Run), b"owner", b"took"]),
+        command(&[b"PTTL", &key(LockKey::Run)]),
+        command(&[b"HRANDFIELD", &key(LockKey::Leader)]),
+        command(&[b"PTTL", &key(LockKey::Leader)]),
+    ]
 }
 
 /// Returns the commands that depend on the server's time and on the answers to the first commands.
@@ -230,6 +225,17 @@ fn second_commands(name: &LockName, now: u64, answers: &[Answer], queue: &[(Stri
         more.push(command(&parts));
     }
     more
+}
+
+/// Returns the hold in a record whose TTL is the lease.
+fn hold_with_ttl(kind: &'static str, owner: &str, ttl: &Answer, held: Option<Duration>) -> Hold {
+    Hold {
+        kind,
+        owner: Owner::new(owner),
+        left: ttl.ttl().flatten(),
+        held,
+        permits: 1,
+    }
 }
 
 /// The limit on the length of a text that is shown as a holder. A longer text is shown as `(a long text)`.
@@ -329,7 +335,11 @@ fn time_since(now: u64, arrived: f64) -> Duration {
 
 /// Sends commands about a name. A forbidden command is an error. While the slot moves, one node has some of the keys
 /// and another node the rest, so commands without an answer are sent to one node after another.
-async fn ask_about(deployment: &mut Deployment, name: &LockName, commands: &[Command]) -> Result<Vec<Answer>, Error> {
+pub(super) async fn ask_about(
+    deployment: &mut Deployment,
+    name: &LockName,
+    commands: &[Command],
+) -> Result<Vec<Answer>, Error> {
     let server = deployment.primary_of(LockKey::Named.of(name))?;
     let mut answers = ask(server, commands).await?;
     for server in deployment.primaries_mut() {

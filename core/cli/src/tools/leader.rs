@@ -84,7 +84,7 @@ fn as_text(name: &str, leadership: &Leadership) -> String {
 }
 
 /// Returns how to call a program: by what it says about itself, or by its owner id.
-pub(super) fn program(client: Option<&ClientInfo>, owner: &str) -> String {
+fn program(client: Option<&ClientInfo>, owner: &str) -> String {
     client.map_or_else(|| readable(owner), ToString::to_string)
 }
 
@@ -94,7 +94,7 @@ fn ago(since: u64) -> String {
 }
 
 /// Returns the time since a moment, in milliseconds since 1970, by the clock of this machine.
-pub(super) fn time_since(moment: u64) -> Duration {
+fn time_since(moment: u64) -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(Duration::from_millis(moment))
 }
@@ -113,7 +113,7 @@ fn as_json(name: &str, leadership: &Leadership) -> Value {
 }
 
 /// Returns a program as JSON.
-pub(super) fn client_as_json(client: Option<&ClientInfo>, owner: &str) -> Value {
+fn client_as_json(client: Option<&ClientInfo>, owner: &str) -> Value {
     json!({
         "owner": owner,
         "host": client.map(|client| &client.host),

@@ -24,6 +24,8 @@ use crate::server::ServerOptions;
 /// The holder continues until its next renewal finds the loss, at most a third of its lease plus 0.5 s
 /// later; with a fixed lease, until its deadline. Another owner may hold the lock meanwhile. All
 /// holders of a read lock or a semaphore lose it.
+///
+/// With --kind once, a job that counts as done may run again too. A key that is done stays done.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Release {
@@ -120,7 +122,7 @@ impl Release {
             }));
         }
         let name = readable(&name);
-        let kind = kind.map_or("lock", Kind::name);
+        let kind = kind.map_or("lock", Kind::noun);
         match (released, holder) {
             (false, _) => print(&format!("{name}: nobody held it\n")),
             (true, Some(holder)) => print(&format!("{name}: the {kind} was taken from {}\n", holder.describe())),

@@ -133,7 +133,20 @@ fn completions_are_scripts_that_name_the_commands() {
         let output = run("", &["completions", shell]);
         assert_eq!(status(&output), 0);
         let script = text(&output);
-        for word in ["inspect", "list", "top", "wait", "release", "acl", "--key-prefix"] {
+        for word in [
+            "inspect",
+            "list",
+            "top",
+            "wait",
+            "release",
+            "lead",
+            "leader",
+            "jobs",
+            "acl",
+            "--at-least",
+            "--stale",
+            "--key-prefix",
+        ] {
             let word = if shell == "fish" {
                 word.trim_start_matches('-')
             } else {
@@ -159,7 +172,8 @@ fn the_command_and_each_subcommand_have_a_page_for_man() {
     let whole = text(&run("", &["manual"]));
     assert!(whole.contains(".TH steadlock 1"), "{whole}");
     for command in [
-        "serve", "run", "doctor", "inspect", "list", "top", "wait", "release", "acl", "manual",
+        "serve", "run", "lead", "doctor", "inspect", "list", "jobs", "leader", "top", "wait", "release", "acl",
+        "manual",
     ] {
         assert!(
             whole.contains(&format!("steadlock\\-{command}(1)")),

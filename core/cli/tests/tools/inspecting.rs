@@ -27,6 +27,8 @@ async fn each_kind_is_shown_with_its_holder_and_remaining_time() {
             ("read_lock", client.read_write_lock("d").read),
             ("write_lock", client.read_write_lock("e").write),
             ("semaphore", client.semaphore("f{x}", 5).permits(2)),
+            ("once", client.once("g").as_lock()),
+            ("leader", client.leader("h{x}").as_lock()),
         ];
         for (kind, lock) in locks {
             assert_eq!(status(&run(url, &["inspect", lock.name()])), 1, "{kind}: free");

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use steadlock::Client;
+use serde_json::Value;
+use steadlock::{Client, Started};
 
 use crate::support::{Rig, Served, command, json, listed, lock, run, status, text};
 
@@ -42,6 +43,8 @@ async fn every_kind_is_listed_on_every_sort_of_server() {
                 .acquire()
                 .await
                 .unwrap(),
+            client.once("once{c}").as_lock().lease(LONG).acquire().await.unwrap(),
+            client.leader("leader").as_lock().lease(LONG).acquire().await.unwrap(),
         ];
         let waiter = {
             let fair = client.fair_lock("fair");
@@ -51,8 +54,10 @@ async fn every_kind_is_listed_on_every_sort_of_server() {
         let listing = json(url, &["list"]);
         let expected = [
             ("fair", "fair_lock"),
+            ("leader", "leader"),
             ("lock", "lock"),
             ("mutex", "mutex"),
+            ("once{c}", "once"),
             ("permits", "semaphore"),
             ("read", "read_lock"),
             ("with{a}tag", "lock"),
@@ -82,7 +87,7 @@ async fn every_kind_is_listed_on_every_sort_of_server() {
         assert_eq!(one["holder"]["owner"], owner);
         let printed = text(&run(url, &["list"]));
         assert!(printed.starts_with("NAME") && printed.contains(&owner), "{printed}");
-        assert_eq!(printed.lines().count(), 8, "{printed}");
+        assert_eq!(printed.lines().count(), 10, "{printed}");
         assert_eq!(listed(&json(url, &["list", "w"])).len(), 2);
         assert_eq!(listed(&json(url, &["list", "*"])).len(), 0, "a prefix is no pattern");
         waiter.abort();
@@ -92,6 +97,106 @@ async fn every_kind_is_listed_on_every_sort_of_server() {
         }
         client.close().await;
     }
+}
+
+#[tokio::test]
+async fn the_jobs_of_every_sort_of_server_are_shown_with_their_last_runs() {
+    let (served, single, sentinel, cluster) = (
+        Served::start(),
+        Rig::start("standalone"),
+        Rig::start("sentinel"),
+        Rig::start("cluster"),
+    );
+    for url in [&served.url, &single.url, &sentinel.url, &cluster.url] {
+        let client = Client::builder().url(url.as_str()).key_prefix("a:");
+        let client = client.connect().await.unwrap();
+        for name in ["good", "with{tag}", "kept"] {
+            let job = client.once(name).at_least(LONG);
+            assert!(job.run(async |_| ()).await.is_ok(), "{name}");
+        }
+        let bad = client.once("bad").start().await.unwrap();
+        let Started::Run(bad) = bad else { panic!("{bad:?}") };
+        bad.fail().await.unwrap();
+        let going_on = client.once("now").start().await.unwrap();
+
+        let shown = json(url, &["jobs", "--key-prefix", "a:"]);
+        let states: Vec<_> = shown["jobs"].as_array().unwrap().iter().map(in_short).collect();
+        let expected = [
+            "bad ended failed without success",
+            "good ended succeeded with success",
+            "kept ended succeeded with success",
+            "now running - without success",
+            "with{tag} ended succeeded with success",
+        ];
+        assert_eq!(states, expected, "{url}");
+        let names = json(url, &["jobs", "a:now", "a:never"]);
+        let states: Vec<_> = names["jobs"].as_array().unwrap().iter().map(in_short).collect();
+        assert_eq!(
+            states,
+            ["a:now running - without success", "a:never - - without success"]
+        );
+        let one = &shown["jobs"][1];
+        assert_eq!(one["client"]["pid"], std::process::id(), "{one}");
+        assert_eq!(one["ended"]["client"], one["client"], "{one}");
+        let moment = |moment: &Value| moment.as_u64().unwrap();
+        let took = moment(&one["ended"]["took_ms"]);
+        assert_eq!(
+            moment(&one["started_ms"]) + took,
+            moment(&one["ended"]["at_ms"]),
+            "{one}"
+        );
+        assert_eq!(one["succeeded_ms"], one["ended"]["at_ms"], "{one}");
+        drop(going_on);
+        client.close().await;
+    }
+}
+
+/// Returns the name, the state, the last outcome and whether there was a success.
+fn in_short(job: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let success = if job["succeeded_ms"].is_u64() {
+        "with"
+    } else {
+        "without"
+    };
+    let outcome = text(&job["ended"]["outcome"]);
+    format!(
+        "{} {} {outcome} {success} success",
+        text(&job["name"]),
+        text(&job["state"])
+    )
+}
+
+#[test]
+fn the_state_of_a_job_follows_from_its_run_and_its_history() {
+    let server = Rig::start("standalone");
+    let node = &server.nodes[0];
+    for command in [
+        "HSET steadlock:{a-running}:job owner o2 started 5 client x ended_owner o1 ended 4 took 1 outcome lost",
+        "HSET steadlock:{a-running}:once owner o2 since 5 client x",
+        "HSET steadlock:{b-crashed}:job owner o2 started 5 client x ended_owner o1 ended 4 took 1 outcome succeeded succeeded 4",
+        "HSET steadlock:{c-of-another}:job owner o2 started 5 client x",
+        "HSET steadlock:{c-of-another}:once owner o3 since 5 client x",
+        "HSET steadlock:{d-done}:job owner o2 started 5 client x ended_owner o2 ended 6 took 1 outcome succeeded succeeded 6",
+        "HSET steadlock:{d-done}:once owner o2 since 5 took 1 client x",
+        "HSET steadlock:{e-unused}:job ended_owner o2 ended 6 took 1 outcome failed ended_client x",
+        "HSET steadlock:{f-other-data}:job name value",
+        "SET steadlock:{g-text}:job value",
+    ] {
+        node.run(&command.split(' ').collect::<Vec<_>>());
+    }
+    let shown = json(&server.url, &["jobs"]);
+    let states: Vec<_> = shown["jobs"].as_array().unwrap().iter().map(in_short).collect();
+    let expected = [
+        "a-running running lost without success",
+        "b-crashed crashed succeeded with success",
+        "c-of-another crashed - without success",
+        "d-done ended succeeded with success",
+        "e-unused ended failed without success",
+        "f-other-data - - without success",
+        "g-text - - without success",
+    ];
+    assert_eq!(states, expected);
 }
 
 #[tokio::test]
@@ -205,11 +310,7 @@ fn keys_that_only_look_like_locks_are_not_listed() {
         expected.map(|(name, kind)| (name.into(), kind.into()))
     );
     assert_eq!(lock(&listing, "redisson")["holder"]["library"], "redisson");
-    assert_eq!(
-        lock(&listing, "lock")["left_ms"],
-        serde_json::Value::Null,
-        "the record has no TTL"
-    );
+    assert_eq!(lock(&listing, "lock")["left_ms"], Value::Null, "the record has no TTL");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use steadlock::Client;
 
-use crate::support::{Node, Rig, errors, run, status};
+use crate::support::{Node, Rig, errors, run, status, text};
 
 const PASSWORD: &str = "sesame";
 /// The rights of the row, and the commands that need each of them.
@@ -11,9 +11,10 @@ const RIGHTS: [(&str, &[&[&str]]); 4] = [
     ("+hlen", &[INSPECT, LIST, TOP, WAIT]),
     ("+strlen", &[INSPECT, LIST, TOP, WAIT]),
     ("+type", &[LIST, TOP]),
-    ("+scan", &[LIST, TOP]),
+    ("+scan", &[LIST, TOP, JOBS]),
 ];
 const INSPECT: &[&str] = &["inspect", "orders:1"];
+const JOBS: &[&str] = &["jobs"];
 const LIST: &[&str] = &["list"];
 const TOP: &[&str] = &["top", "--once"];
 const WAIT: &[&str] = &["wait", "orders:1", "--kind", "semaphore"];
@@ -39,10 +40,12 @@ async fn a_watcher_with_the_rights_of_the_tools_can_use_them_and_needs_each() {
         client.read_write_lock("orders:4").write.acquire().await.unwrap(),
         client.semaphore("orders:5", 2).acquire(1).await.unwrap(),
     ];
+    // The record of this run is gone, and its history is left.
+    assert!(client.once("orders:6").run(async |_| ()).await.is_ok());
     // The watcher may not read this key.
     node.run(&["SET", "other", "x"]);
     let url = user(node, &["watcher", "--tools"], "enough", None);
-    for command in [INSPECT, LIST, TOP, WAIT] {
+    for command in [INSPECT, LIST, TOP, WAIT, JOBS] {
         let output = run(&url, command);
         assert_eq!(status(&output), 0, "{command:?}: {}", errors(&output));
     }
@@ -51,6 +54,7 @@ async fn a_watcher_with_the_rights_of_the_tools_can_use_them_and_needs_each() {
     assert!(errors(&output).contains("1 keys may be locks"), "{output:?}");
     let output = run(&url, &["list", "orders:"]);
     assert_eq!(errors(&output), "", "a key with another prefix needs no right");
+    assert!(text(&run(&url, JOBS)).contains("orders:6  ended"));
     for (number, (right, commands)) in RIGHTS.into_iter().enumerate() {
         let name = format!("without-{number}");
         let url = user(node, &["watcher", "--tools"], &name, Some(right));
@@ -82,11 +86,47 @@ async fn an_operator_can_force_any_release_without_more_rights() {
         client.read_write_lock("orders:4").read,
         client.read_write_lock("orders:5").write,
         client.semaphore("orders:6", 2).permits(1),
+        client.once("orders:7").as_lock(),
+        client.leader("orders:8").as_lock(),
     ];
     for lock in locks {
         let lease = lock.acquire().await.unwrap();
         let output = run(&url, &["release", "--force", lock.name()]);
         assert_eq!(status(&output), 0, "{}: {output:?}", lock.name());
         drop(lease);
+    }
+}
+
+#[test]
+fn programs_can_run_jobs_and_lead_without_more_rights() {
+    let server = Rig::start("standalone");
+    for role in ["application", "tenant"] {
+        let url = user(&server.nodes[0], &[role], role, None);
+        let (job, led) = (format!("orders:{role}{{x}}"), format!("orders:{role}"));
+        let options = [
+            "--at-least",
+            "2s",
+            "--key",
+            "1",
+            "--lease",
+            "1",
+            "--skipped-status",
+            "9",
+        ];
+        let start = |command: &[&str]| run(&url, &[&["run", &job], &options[..], &["--"], command].concat());
+        for (command, expected) in [
+            (&["false"][..], 1),
+            // The lease of 1 s is renewed meanwhile.
+            (&["sleep", "1.2"], 0),
+            (&["true"], 9),
+        ] {
+            let output = start(command);
+            assert_eq!(status(&output), expected, "{role} {command:?}: {output:?}");
+        }
+        let output = run(&url, &["jobs", &job]);
+        assert_eq!(status(&output), 0, "{role}: {output:?}");
+        assert!(text(&output).contains("ended  "), "{role}: {output:?}");
+        let output = run(&url, &["lead", &led, "--", "true"]);
+        assert_eq!(status(&output), 0, "{role}: {output:?}");
     }
 }
