@@ -8,7 +8,7 @@ use steadlock_protocol::{
 };
 
 use crate::checks::{Checked, broken};
-use crate::kinds;
+use crate::kinds::{self, Terms};
 use crate::ledger::Lock;
 use crate::operation::Operation;
 use crate::plan::micros;
@@ -37,6 +37,13 @@ impl World {
         let wait = self.draw_wait(client, task);
         let is_reentry = is_composite && again;
         let terms = self.terms(client, task);
+        let run = kinds::never_waits(kind).then(|| Terms::draw(self.choices.task(client, task)));
+        // The lease of a run is always renewed.
+        let terms = if run.is_some() && !terms.is_renewed() {
+            LeaseTerms::CLIENT
+        } else {
+            terms
+        };
         let lease = match is_reentry && self.choices.task(client, task).chance(500) {
             true => LeaseTerms::CLIENT,
             false => terms,
@@ -72,7 +79,7 @@ impl World {
                 .is_some_and(|held| kinds::is_refused_inside(kind, held)),
         };
         let request = |(name, kind): &Lock| AcquireRequest {
-            run: None,
+            run: run.and_then(Terms::request),
             kind: *kind,
             name: self.names[*name].clone(),
             context,
@@ -112,6 +119,9 @@ impl World {
                 kind: *kind,
             });
         }
+        if let Some(terms) = run {
+            self.note(Line::WantsRun { client, ticket, terms });
+        }
         let request = Request::Acquire {
             locks,
             inside,
@@ -119,10 +129,11 @@ impl World {
             renewed: lease
                 .is_renewed()
                 .then(|| lease.length().map_or(self.clients[client].lease, |of| micros(of.get()))),
-            bounded: wait.is_some(),
-            once: wait.is_some_and(|wait| wait.is_zero()),
+            bounded: wait.is_some() || run.is_some(),
+            once: wait.is_some_and(|wait| wait.is_zero()) || run.is_some(),
             fencing,
             on_unavailable,
+            run,
         };
         let (wait, lease) = (wait.map(micros), lease.length().map(|lease| micros(lease.get())));
         self.note(Line::Acquires {

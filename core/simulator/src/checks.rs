@@ -17,6 +17,8 @@
 //! | I13 | one seed gives one trace | the trace's hash |
 //! | I14 | only callers that asked for degraded leases are granted one; a degraded lease has no token, and excludes other leases of its client as a lease from a server would; when the servers are back, they grant again | `exclusion`, `outages` |
 //! | I15 | no auto-renewed hold expires while a connection for calls is open and its server answers; clients leave a demoted server | `following` |
+//! | I16 | at most one run of a job goes on; a run that ended well keeps the job from its next run until its start and `at_least`, and its key while it is kept, by the server's clock; a run that failed does so only if its caller asked for it | `runs`, `exclusion` |
+//! | I17 | a request for a run never waits, and is skipped only because of a run that keeps it out, which its caller learns of; a caller is told that its run ended only if the server noted it; the history of a job has the runs that began and ended | `runs` |
 //!
 //! For readers and writers, and for permits, I1 has another rule about which holds may coexist: `kinds::admits`. A
 //! composite lock must keep all promises for each of its members, and is one lease for I1, I5, I6, I8 and I9. Some
@@ -36,6 +38,7 @@ mod progress;
 mod remains;
 mod removals;
 mod renewal;
+mod runs;
 mod signals;
 mod starvation;
 mod wakes;
@@ -56,6 +59,7 @@ pub(crate) use progress::{NameState, Progress};
 pub(crate) use remains::{check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl};
 pub(crate) use removals::Removals;
 pub(crate) use renewal::Renewal;
+pub(crate) use runs::{Ran, Runs};
 pub(crate) use signals::{Signals, check_reported};
 pub(crate) use starvation::Starvation;
 pub(crate) use wakes::Wakes;

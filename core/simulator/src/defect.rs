@@ -115,6 +115,32 @@ pub enum Defect {
     FairReleaseWakesNobody,
     /// A forced release publishes nothing.
     ForceWakesNobody,
+    /// A run of a job is granted beside another.
+    RunBesideRun,
+    /// A job that is done for a while is run again meanwhile.
+    DoneJobRunsAgain,
+    /// A key that is done is run again.
+    DoneKeyRunsAgain,
+    /// The time for which a job is done counts from the end of its run.
+    DoneCountsFromTheEnd,
+    /// The record of a key that is done has no TTL.
+    DoneKeyForEver,
+    /// The history of a job has no TTL.
+    HistoryForEver,
+    /// A late release of a run ends the next one.
+    LateReleaseEndsNextRun,
+    /// A renewal that comes after the end of its run makes the job done for longer.
+    EndedRunIsRenewed,
+    /// The tokens of runs ignore the last one that was granted.
+    RunTokenForgets,
+    /// A forced release of a run deletes the last token.
+    RunForceLowersToken,
+    /// A forced release of a job that is done reports success and does nothing.
+    RunForceForgets,
+    /// A request that another run keeps out is told of the run that ended last.
+    SkipNamesTheLastRun,
+    /// The history of a job keeps the time of the first success.
+    HistoryForgetsTheEnd,
     /// The rates of clocks differ by more than the promises allow.
     ClocksTooFarApart,
 }
@@ -174,6 +200,19 @@ impl Defect {
         Self::WriteReleaseWakesNobody,
         Self::FairReleaseWakesNobody,
         Self::ForceWakesNobody,
+        Self::RunBesideRun,
+        Self::DoneJobRunsAgain,
+        Self::DoneKeyRunsAgain,
+        Self::DoneCountsFromTheEnd,
+        Self::DoneKeyForEver,
+        Self::HistoryForEver,
+        Self::LateReleaseEndsNextRun,
+        Self::EndedRunIsRenewed,
+        Self::RunTokenForgets,
+        Self::RunForceLowersToken,
+        Self::RunForceForgets,
+        Self::SkipNamesTheLastRun,
+        Self::HistoryForgetsTheEnd,
         Self::ClocksTooFarApart,
     ];
 
@@ -192,6 +231,7 @@ impl Defect {
             Record::Text => Family::Mutex,
             Record::Permits => Family::Semaphore,
             Record::Readers | Record::Writer => Family::ReadWrite,
+            Record::Run => Family::Once,
         })
     }
 
@@ -421,6 +461,59 @@ impl Defect {
                 Script::LockForce,
                 "return {1, publish_to_all(ARGV[1], '0')}",
                 "return {1, 0}",
+            ),
+            Self::RunBesideRun => (
+                Script::OnceAcquire,
+                "if run and not is_mine then",
+                "if run and run.took then",
+            ),
+            Self::DoneJobRunsAgain => (
+                Script::OnceAcquire,
+                "if run and not is_mine then",
+                "if run and not is_mine and not run.took then",
+            ),
+            Self::DoneKeyRunsAgain => (Script::OnceAcquire, "if KEYS[4] then", "if false then"),
+            Self::DoneCountsFromTheEnd => (
+                Script::OnceRelease,
+                "math.min(run.since + at_least - now, at_least)",
+                "at_least",
+            ),
+            Self::DoneKeyForEver => (
+                Script::OnceRelease,
+                "redis.call('PEXPIRE', key, ttl)",
+                "if key ~= done then redis.call('PEXPIRE', key, ttl) end",
+            ),
+            Self::HistoryForEver => (Script::OnceAcquire, "redis.call('PEXPIRE', history, HISTORY_LIFE)", ""),
+            Self::LateReleaseEndsNextRun => (
+                Script::OnceRelease,
+                "if not run or run.owner ~= owner then",
+                "if not run then",
+            ),
+            Self::EndedRunIsRenewed => (Script::OnceRenew, "elseif run.took then", "elseif false then"),
+            Self::RunTokenForgets => (
+                Script::OnceAcquire,
+                "local stored = redis.call('GET', KEYS[3])",
+                "local stored = nil",
+            ),
+            Self::RunForceLowersToken => (
+                Script::OnceForce,
+                "redis.call('DEL', KEYS[1])",
+                "redis.call('DEL', KEYS[1], (string.gsub(KEYS[1], ':once$', ':token')))",
+            ),
+            Self::RunForceForgets => (
+                Script::OnceForce,
+                "redis.call('DEL', KEYS[1])",
+                "if not run.took then redis.call('DEL', KEYS[1]) end",
+            ),
+            Self::SkipNamesTheLastRun => (
+                Script::OnceAcquire,
+                "return held_by(run, record, now)",
+                "run.owner = redis.call('HGET', history, 'ended_owner') or run.owner\n  return held_by(run, record, now)",
+            ),
+            Self::HistoryForgetsTheEnd => (
+                Script::OnceRelease,
+                "redis.pcall('HSET', history, 'succeeded', ended)",
+                "redis.pcall('HSETNX', history, 'succeeded', ended)",
             ),
             Self::ClocksTooFarApart => return None,
         })

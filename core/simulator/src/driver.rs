@@ -84,8 +84,13 @@ impl World {
                         // With RedLock, an acquisition has another owner id on each server, so `Owners` does not follow
                         // it.
                         Role::Acquire if self.nodes.len() > 1 => {}
-                        Role::Acquire if kinds::writer_around(&call).is_none() => self.on_attempt(client, owner, &call),
-                        Role::Release => self.owned.on_release(owner, self.now),
+                        Role::Acquire if kinds::writer_around(&call).is_none() => {
+                            self.on_attempt(client, owner, &call)?;
+                        }
+                        Role::Release => {
+                            self.owned.on_release(owner, self.now);
+                            self.runs.releases(&call)?;
+                        }
                         _ => {}
                     }
                 }
@@ -127,18 +132,18 @@ impl World {
     }
 
     /// Notes to which caller an attempt under an owner id belongs, if that is certain.
-    fn on_attempt(&mut self, client: usize, owner: usize, call: &Call) {
-        let Some(name) = self.name_of(call) else { return };
+    fn on_attempt(&mut self, client: usize, owner: usize, call: &Call) -> Checked {
+        let Some(name) = self.name_of(call) else { return Ok(()) };
         let waiting = self.waiting_for(client, call, |_| true);
         let bypassing = self.waiting_for(client, call, Task::bypasses_queue);
         let ticket = match waiting.as_slice() {
             // The caller of a composite lock can be behind callers with higher tickets when it requests its second
             // member, so the order of tickets proves nothing.
             [one] if self.plan.family == Family::Several => Some(*one),
-            _ if self.plan.family == Family::Several => return,
+            _ if self.plan.family == Family::Several => return Ok(()),
             all if kinds::is_fair(call.script) => match self.owned.ticket_of(client, name, owner, all) {
                 Some(ticket) => Some(ticket),
-                None => return,
+                None => return Ok(()),
             },
             // The first waiter in the queue asks, and so does each single attempt that bypasses the queue.
             all if !bypassing.is_empty() => {
@@ -146,12 +151,16 @@ impl World {
                 let asking: Vec<Ticket> = first.into_iter().chain(&bypassing).copied().collect();
                 match self.owned.ticket_of(client, name, owner, &asking) {
                     Some(ticket) => Some(ticket),
-                    None => return,
+                    None => return Ok(()),
                 }
             }
             all => all.iter().min().copied(),
         };
         self.owned.on_attempt(client, name, owner, ticket, self.now);
+        match ticket.and_then(|ticket| self.terms_of(client, ticket)) {
+            Some(terms) => self.runs.asks(name, call, terms),
+            None => Ok(()),
+        }
     }
 
     /// Returns the tickets of the callers that wait for the lock of a call and for which `is_so` is true.

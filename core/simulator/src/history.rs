@@ -7,9 +7,10 @@ use crate::checks::{
 };
 use crate::defect::Defect;
 use crate::fault::FaultCounts;
-use crate::kinds::Family;
+use crate::kinds::{Family, LONGEST_KEEP};
 use crate::operation::OperationCounts;
-use crate::time::{Micros, SECOND};
+use crate::records::history;
+use crate::time::{MS, Micros, SECOND};
 use crate::trace::Line;
 use crate::world::World;
 
@@ -49,6 +50,8 @@ pub struct Violation {
     pub step: u64,
     /// The tier of the history, and the family of its locks.
     pub tier: String,
+    /// The family to which the history was restricted, if it was.
+    pub only: Option<Family>,
     /// The last lines of the trace.
     pub trace: Vec<String>,
 }
@@ -56,7 +59,7 @@ pub struct Violation {
 /// Runs the history of a seed.
 #[must_use]
 pub fn run(seed: u64, defect: Option<Defect>, print: bool) -> Report {
-    report(World::new(seed, defect, print), seed, print)
+    report(World::new(seed, defect, print), seed, None, print)
 }
 
 /// Runs the history of a seed, and prints each call that a session hands out.
@@ -64,16 +67,17 @@ pub fn run(seed: u64, defect: Option<Defect>, print: bool) -> Report {
 pub fn run_printing_calls(seed: u64) -> Report {
     let mut world = World::new(seed, None, false);
     world.calls.print = true;
-    report(world, seed, false)
+    report(world, seed, None, false)
 }
 
 /// Runs the history of a seed for locks of one family.
 #[must_use]
-pub fn run_of(seed: u64, family: Family) -> Report {
-    report(World::of(seed, Some(family), None, false), seed, false)
+pub fn run_of(seed: u64, family: Family, print: bool) -> Report {
+    let only = Some(family);
+    report(World::of(seed, only, None, print), seed, only, print)
 }
 
-fn report(mut world: World, seed: u64, print: bool) -> Report {
+fn report(mut world: World, seed: u64, only: Option<Family>, print: bool) -> Report {
     if print {
         println!("{:#?}", world.plan);
     }
@@ -81,6 +85,7 @@ fn report(mut world: World, seed: u64, print: bool) -> Report {
         broken,
         step: world.steps,
         tier: format!("{:?}, {}", world.plan.tier, world.plan.family.title()),
+        only,
         trace: world.trace.last(),
     });
     Report {
@@ -103,6 +108,11 @@ fn report(mut world: World, seed: u64, print: bool) -> Report {
 const LONGEST_LEASE: Micros = 32 * SECOND;
 /// The time for which a token is kept after its grant (60 s), and some slack.
 const TOKEN_KEPT: Micros = 61 * SECOND;
+
+/// The longest time for which a key of a job is done, and the difference of clocks.
+const LONGEST_DONE: Micros = LONGEST_KEEP * MS + LONGEST_KEEP * MS / 50;
+/// The time for which the history of a job is kept after its last run (30 days), and the difference of clocks.
+const HISTORY_KEPT: Micros = 31 * 24 * 3_600 * SECOND;
 
 fn play(world: &mut World) -> Checked {
     world.run_until(world.plan.faults_until, |_| false)?;
@@ -138,15 +148,23 @@ fn play(world: &mut World) -> Checked {
         }
     }
 
+    let has_jobs = world.plan.family == Family::Once;
     world.now += LONGEST_LEASE + TOKEN_KEPT;
+    if has_jobs {
+        world.now += LONGEST_DONE;
+    }
     let now = world.now;
     world.note(Line::AllExpired);
+    let histories: Vec<Vec<u8>> = world.names.iter().map(|name| history(name.as_str()).into()).collect();
     for node in &mut world.nodes {
         let keys = node.keys(now);
         check_ttl(node, &keys, now)?;
         // On a clock that was set back, keys last longer by the same amount.
         node.clock_offset += node.set_back;
-        check_nothing_remains(node, now)?;
+        check_nothing_remains(node, &histories, now)?;
+        if has_jobs {
+            check_nothing_remains(node, &[], now + HISTORY_KEPT)?;
+        }
     }
     Ok(())
 }
@@ -194,7 +212,7 @@ mod tests {
             let mut world = World::new(seed, None, false);
             let entropy = Chooser::Session { client: 99 }.generator(seed);
             world.clients[0] = Client::new(&world.plan, &world.plan.clients[0], entropy);
-            let (one, other) = (run(seed, None, false), report(world, seed, false));
+            let (one, other) = (run(seed, None, false), report(world, seed, None, false));
             changed += u64::from(one.trace_hash != other.trace_hash);
             for fault in OF_THE_WORLD {
                 let counts = (one.faults.of(*fault), other.faults.of(*fault));

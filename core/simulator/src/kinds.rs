@@ -4,7 +4,10 @@
 //! A new kind of lock needs an entry in [`FAMILIES`], and an arm in each `match` on kinds in this crate. The compiler
 //! does not find a missing arm where the `match` has an arm `_`.
 
-use steadlock_protocol::{Call, Kind, Permits, Reply, Script, Token};
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadlock_protocol::{Call, Kind, OnFailure, Permits, Reply, RunKey, RunTerms, Script, Token};
 
 use crate::random::Random;
 use crate::records::{Group, Record};
@@ -23,6 +26,8 @@ pub enum Family {
     ReadWrite,
     /// The fair lock, in some histories together with the plain lock.
     Fair,
+    /// Runs of jobs, in some histories beside a lock of another kind with the same name.
+    Once,
     /// The mutex, held by a majority of several servers.
     RedLock,
     /// Locks of any kinds: some callers acquire several of them as a composite lock, others only one.
@@ -39,10 +44,23 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family::Semaphore,
     Family::ReadWrite,
     Family::Fair,
+    Family::Once,
     Family::RedLock,
     Family::Several,
     Family::OneName,
 ];
+
+impl std::str::FromStr for Family {
+    type Err = String;
+
+    fn from_str(title: &str) -> Result<Self, String> {
+        let found = FAMILIES.iter().find(|family| family.title() == title);
+        let titles = || FAMILIES.iter().map(|family| family.title()).collect::<Vec<_>>();
+        found
+            .copied()
+            .ok_or_else(|| format!("the families are: {}", titles().join(", ")))
+    }
+}
 
 /// One caller that wants one side of a read-write lock, while many callers keep requesting the other side.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +88,7 @@ impl Family {
             Self::Semaphore => "semaphore",
             Self::ReadWrite => "read-write lock",
             Self::Fair => "fair lock",
+            Self::Once => "once",
             Self::RedLock => "redlock",
             Self::Several => "several together",
             Self::OneName => "kinds of one name",
@@ -111,6 +130,11 @@ impl Family {
             Self::ReadWrite => vec![Kind::Read, Kind::Read, Kind::Write],
             Self::Fair if random.chance(400) => vec![Kind::Fair, Kind::Fair, Kind::Lock],
             Self::Fair => vec![Kind::Fair],
+            Self::Once if random.chance(200) => {
+                let beside = random.pick(&[Kind::Lock, Kind::Mutex, Kind::Write]);
+                vec![Kind::Once, Kind::Once, Kind::Once, beside]
+            }
+            Self::Once => vec![Kind::Once],
             Self::Several => random
                 .pick(&[Self::Lock, Self::Mutex, Self::Semaphore, Self::ReadWrite, Self::Fair])
                 .kinds(random),
@@ -182,6 +206,58 @@ fn semaphore(random: &mut Random) -> Vec<Kind> {
     kinds.into_iter().map(Kind::Semaphore).collect()
 }
 
+/// The keys of runs. Without escaping, some of them would be equal on the server.
+const KEYS: &[&str] = &["a", "a:1", "a%3A1", "{a}"];
+/// The longest time for which a key is kept, in milliseconds.
+pub(crate) const LONGEST_KEEP: u64 = 3_600_000;
+
+/// The terms of a run: all that a caller asks for beside its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Terms {
+    /// In milliseconds.
+    pub(crate) at_least: u64,
+    pub(crate) key: Option<&'static str>,
+    /// In milliseconds.
+    pub(crate) keep: u64,
+    /// Whether a run that failed keeps later requests out like one that succeeded.
+    pub(crate) keeps_failures: bool,
+}
+
+impl Terms {
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        let longest = random.pick(&[0, 0, 0, 100, 400, 400, 2_000, 8_000]);
+        let keep = match random.between(0, 9) {
+            0..=4 => random.between(1, 500),
+            5..=7 => random.between(500, 5_000),
+            8 => 20_000,
+            _ => LONGEST_KEEP,
+        };
+        Self {
+            at_least: random.between(0, longest),
+            key: random.chance(600).then(|| random.pick(KEYS)),
+            keep,
+            keeps_failures: random.chance(300),
+        }
+    }
+
+    /// Returns the terms as a session takes them.
+    pub(crate) fn request(self) -> Option<Arc<RunTerms>> {
+        let failures = match self.keeps_failures {
+            true => OnFailure::Keep,
+            false => OnFailure::Retry,
+        };
+        let terms = RunTerms::default()
+            .at_least(Duration::from_millis(self.at_least))
+            .ok()?;
+        let terms = terms.keep(Duration::from_millis(self.keep)).ok()?.on_failure(failures);
+        let key = self.key.and_then(|key| RunKey::parse(key).ok());
+        Some(Arc::new(match key {
+            Some(key) => terms.key(key),
+            None => terms,
+        }))
+    }
+}
+
 /// Returns whether locks of these kinds with the same name affect each other.
 pub(crate) fn are_related(one: Kind, other: Kind) -> bool {
     Record::of(one).group() == Record::of(other).group()
@@ -201,7 +277,7 @@ pub(crate) fn admits(newcomer: Kind, others: &[Kind]) -> bool {
         .copied()
         .collect();
     match newcomer {
-        Kind::Lock | Kind::Fair | Kind::Mutex | Kind::Write => others.is_empty(),
+        Kind::Lock | Kind::Fair | Kind::Mutex | Kind::Write | Kind::Once => others.is_empty(),
         Kind::Read => others.iter().all(|other| *other == Kind::Read),
         // A holder that was granted permits under another limit keeps them. `Operators` checks which limit applies at
         // each grant.
@@ -240,6 +316,8 @@ pub(crate) enum Role {
     Force,
     /// Changes the number of permits for an operator.
     Limit,
+    /// Asks for the last runs of a job.
+    History,
 }
 
 /// Returns the purpose of a script, and the record that it is about.
@@ -272,6 +350,12 @@ pub(crate) fn role(script: Script) -> (Role, Record) {
         Script::SemaphoreForce => (Role::Force, Record::Permits),
         Script::ReadWriteForce => (Role::Force, Record::Writer),
         Script::SemaphoreLimit => (Role::Limit, Record::Permits),
+        Script::OnceAcquire => (Role::Acquire, Record::Run),
+        Script::OnceRenew => (Role::Renew, Record::Run),
+        Script::OnceRelease => (Role::Release, Record::Run),
+        Script::OnceInspect => (Role::Inspect, Record::Run),
+        Script::OnceForce => (Role::Force, Record::Run),
+        Script::OnceHistory => (Role::History, Record::Run),
         other => unreachable!("no role for {other:?}"),
     }
 }
@@ -290,9 +374,14 @@ pub(crate) fn owner(call: &Call) -> Option<&[u8]> {
     let position = match role(call.script).0 {
         Role::Acquire | Role::Renew => 1,
         Role::Release => 0,
-        Role::Poll | Role::Inspect | Role::Force | Role::Limit => return None,
+        Role::Poll | Role::Inspect | Role::Force | Role::Limit | Role::History => return None,
     };
     call.args.get(position).map(|owner| &**owner)
+}
+
+/// Returns whether a request for a lock of this kind never waits, not even for other callers of its client.
+pub(crate) const fn never_waits(kind: Kind) -> bool {
+    matches!(kind, Kind::Once)
 }
 
 /// Returns whether the script can change the server's queue of a fair lock.

@@ -24,6 +24,7 @@ mod event;
 mod fault;
 mod fnv;
 mod history;
+mod jobs;
 mod kinds;
 mod ledger;
 mod links;
@@ -58,5 +59,5 @@ pub use engine::{EngineFault, EngineReport, EngineSummary, run_engine, run_many_
 pub use fault::{Fault, FaultCounts};
 pub use history::{Report, Violation, run, run_of, run_printing_calls};
 pub use kinds::Family;
-pub use many::{Summary, fingerprints_on, run_many, run_many_on};
+pub use many::{Summary, fingerprints_on, run_many, run_many_of, run_many_on};
 pub use operation::{Operation, OperationCounts};

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::fault::Fault;
 use crate::kinds::{self, Role, is_fair, role};
 use crate::random::Random;
-use crate::records::Record;
+use crate::records::{Record, Run};
 use crate::route::{ConnectionKind, Route};
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
@@ -159,7 +159,8 @@ impl World {
     pub(crate) fn refuses_as_replica(&mut self, node: usize, call: &Call) -> Option<&'static str> {
         let (role, record) = role(call.script);
         match (role, record) {
-            (Role::Inspect, _) => None,
+            (Role::Inspect | Role::History, _) => None,
+            (Role::Acquire, Record::Run) => (!self.is_kept_out(node, call)).then_some(READONLY),
             (Role::Acquire, Record::Hash | Record::Text) if !is_fair(call.script) => {
                 let holders = self.name_of(call).map(|name| self.holders_of(node, name, record));
                 let mut holders = holders.into_iter().flatten();
@@ -168,6 +169,16 @@ impl World {
             }
             _ => Some(READONLY),
         }
+    }
+
+    /// Returns whether another run, or one that has ended, keeps out the request for a run that this call makes.
+    fn is_kept_out(&mut self, node: usize, call: &Call) -> bool {
+        let Some(state) = self.job_state(node, call) else {
+            return false;
+        };
+        let is_own = |run: &Run| kinds::owner(call).is_some_and(|owner| run.is_of(owner));
+        let by_run = state.run.as_ref().is_some_and(|run| !is_own(run));
+        by_run || (state.run.is_none() && state.done.is_some())
     }
 
     /// A client's check of a server's role is due.

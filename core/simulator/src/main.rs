@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use steadlock_simulator::{
-    EngineSummary, Fingerprint, Summary, Violation, fingerprints_on, run, run_engine, run_many_engines_on, run_many_on,
-    run_printing_calls,
+    EngineSummary, Family, Fingerprint, Summary, Violation, fingerprints_on, run, run_engine, run_many_engines_on,
+    run_many_of, run_many_on, run_of, run_printing_calls,
 };
 
 /// Simulate clients and servers of Steadlock in virtual time, with faults, and check the promises after every step.
@@ -27,6 +27,9 @@ struct Arguments {
     /// Run histories of the whole engine: clients as users have them, with their connections
     #[arg(long, conflicts_with = "calls")]
     engine: bool,
+    /// Run only histories of this family of locks, by its title in the table
+    #[arg(long, conflicts_with_all = ["calls", "engine"])]
+    family: Option<Family>,
     /// The number of histories to run
     #[arg(long, default_value_t = 10_000)]
     histories: u64,
@@ -51,15 +54,18 @@ fn main() -> ExitCode {
         Some(seed) if arguments.engine => one_of_the_engine(seed, arguments.trace),
         None if arguments.engine => many_of_the_engine(&arguments),
         Some(seed) if arguments.calls => calls_of_one(seed, arguments.trace),
-        Some(seed) => one(seed, arguments.trace),
+        Some(seed) => one(seed, arguments.family, arguments.trace),
         None if arguments.calls => calls_of_many(&arguments),
         None => many(&arguments),
     };
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn one(seed: u64, trace: bool) -> bool {
-    let report = run(seed, None, trace);
+fn one(seed: u64, family: Option<Family>, trace: bool) -> bool {
+    let report = match family {
+        Some(family) => run_of(seed, family, trace),
+        None => run(seed, None, trace),
+    };
     match &report.violation {
         Some(violation) => println!("{}", violation.report(seed)),
         None => println!(
@@ -130,14 +136,21 @@ fn many(arguments: &Arguments) -> bool {
     while summary.histories < arguments.histories {
         let start = arguments.start.wrapping_add(summary.histories);
         let count = PART.min(arguments.histories - summary.histories);
-        let part = run_many_on(arguments.threads(), start, count, None);
+        let part = match arguments.family {
+            Some(family) => run_many_of(arguments.threads(), start, count, family),
+            None => run_many_on(arguments.threads(), start, count, None),
+        };
         for (seed, violation) in &part.first {
             println!("{}\n", violation.report(*seed));
         }
         summary.merge(part);
     }
     println!("{summary}");
-    let missing = summary.missing();
+    // Histories of one family do not have the operations of the others.
+    let missing = match arguments.family {
+        Some(_) => Vec::new(),
+        None => summary.missing(),
+    };
     for what in &missing {
         println!("no history had this: {what}");
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::calls::Fingerprint;
 use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
-use crate::history::{Report, Violation, run};
+use crate::history::{Report, Violation, run, run_of};
 use crate::kinds::{FAMILIES, Family};
 use crate::operation::{Operation, OperationCounts};
 
@@ -53,9 +53,19 @@ pub fn run_many(start: u64, count: u64, defect: Option<Defect>) -> Summary {
 /// Runs the histories of `count` seeds from `start` on, on this number of threads.
 #[must_use]
 pub fn run_many_on(threads: usize, start: u64, count: u64, defect: Option<Defect>) -> Summary {
+    sum(threads, start, count, |seed| run(seed, defect, false))
+}
+
+/// Runs the histories of `count` seeds from `start` on, for locks of one family, on this number of threads.
+#[must_use]
+pub fn run_many_of(threads: usize, start: u64, count: u64, family: Family) -> Summary {
+    sum(threads, start, count, |seed| run_of(seed, family, false))
+}
+
+fn sum(threads: usize, start: u64, count: u64, run: impl Fn(u64) -> Report + Sync) -> Summary {
     let began = Instant::now();
     let mut summary = Summary::default();
-    for part in on_threads(threads, start, count, defect, Summary::add) {
+    for part in on_threads(threads, start, count, run, Summary::add) {
         summary.merge(part);
     }
     summary.real_time = began.elapsed();
@@ -67,7 +77,7 @@ pub fn run_many_on(threads: usize, start: u64, count: u64, defect: Option<Defect
 #[must_use]
 pub fn fingerprints_on(threads: usize, start: u64, count: u64) -> Vec<(u64, Fingerprint, Option<Violation>)> {
     let add = |of: &mut Vec<_>, report: Report| of.push((report.seed, report.calls, report.violation));
-    let mut fingerprints = on_threads(threads, start, count, None, add).concat();
+    let mut fingerprints = on_threads(threads, start, count, |seed| run(seed, None, false), add).concat();
     fingerprints.sort_by_key(|(seed, ..)| seed.wrapping_sub(start));
     fingerprints
 }
@@ -77,7 +87,7 @@ fn on_threads<T: Default + Send>(
     threads: usize,
     start: u64,
     count: u64,
-    defect: Option<Defect>,
+    run: impl Fn(u64) -> Report + Sync,
     add: impl Fn(&mut T, Report) + Sync,
 ) -> Vec<T> {
     let next = AtomicU64::new(0);
@@ -91,7 +101,7 @@ fn on_threads<T: Default + Send>(
                     if number >= count {
                         break;
                     }
-                    add(&mut own, run(start.wrapping_add(number), defect, false));
+                    add(&mut own, run(start.wrapping_add(number)));
                 }
                 parts.lock().unwrap_or_else(PoisonError::into_inner).push(own);
             });
@@ -197,11 +207,13 @@ impl Violation {
             broken,
             step,
             tier,
+            only,
             trace,
         } = self;
+        let only = only.map_or_else(String::new, |family| format!(" --family '{}'", family.title()));
         format!(
             "seed {seed} ({tier}), step {step}: {} is broken: {}\n{}\nagain: \
-             cargo run --release --package steadlock-simulator -- --seed {seed} --trace",
+             cargo run --release --package steadlock-simulator -- --seed {seed}{only} --trace",
             broken.invariant,
             broken.what,
             trace.join("\n")

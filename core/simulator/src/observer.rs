@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use steadlock_protocol::{Kind, Ticket};
 
-use crate::checks::{Broken, Checked, Following, NameState, broken, is_valid};
+use crate::checks::{Broken, Checked, NameState, broken, is_valid};
 use crate::client::Client;
 use crate::event::Event;
-use crate::kinds::{Family, admits};
+use crate::kinds::{Family, admits, never_waits};
 use crate::ledger::{Lease, Lock};
 use crate::records::{Group, Record};
 use crate::task::Task;
@@ -41,7 +41,7 @@ impl World {
             self.check_sides(name)?;
             self.check_grants(name)?;
         }
-        Following::observed(&self.clients, self.now)?;
+        self.following.observed(&self.clients, self.now)?;
         let clients = &self.clients;
         self.wakes.observed(self.now, |client, waiter| {
             let client = &clients[client];
@@ -388,6 +388,7 @@ impl World {
             for (ticket, locks) in client.tasks.iter().filter_map(|task| task.wants()) {
                 if let [(of, kind)] = locks
                     && *of == name
+                    && !never_waits(*kind)
                 {
                     let (before, _) = first.entry(Record::of(*kind)).or_insert((ticket, *kind));
                     if ticket <= *before {
@@ -443,6 +444,8 @@ fn is_published_on(kind: Kind, channel: &str) -> bool {
         Kind::Mutex => channel.ends_with("}:channel"),
         Kind::Read | Kind::Write => channel.ends_with("}:rw-channel"),
         Kind::Semaphore(_) => channel.ends_with("}:semaphore-channel"),
+        // Nobody waits for a run of a job.
+        Kind::Once => false,
         _ => channel.starts_with("redisson_lock__channel:"),
     }
 }

@@ -31,6 +31,12 @@ counted! {
     Degraded = "granted degraded",
     /// In an outage, the client let a caller continue without the lock.
     Skipped = "skipped",
+    /// A caller ended its run of a job.
+    EndRun = "end a run",
+    /// A request for a run was skipped because of another run.
+    RunSkipped = "run skipped",
+    /// A caller asked for the last runs of a job.
+    LastRun = "last runs",
     /// An operator changed the limit of a semaphore.
     SetLimit = "set limit",
 }

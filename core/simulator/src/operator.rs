@@ -33,7 +33,9 @@ impl World {
         let name = random.index(self.names.len());
         let kind = random.pick(&self.plan.names[name]);
         let draw = random.between(0, 999);
-        if draw < odds.inspect {
+        if draw < odds.inspect && kinds::never_waits(kind) && draw.is_multiple_of(2) {
+            self.asks_last_run(client, task, name)?;
+        } else if draw < odds.inspect {
             self.inspects(client, task, (name, kind))?;
         } else if draw < odds.inspect + odds.force {
             self.forces(client, task, (name, kind))?;
@@ -155,7 +157,7 @@ impl World {
     /// Reads the records before a script runs; `None` if they are not compared afterwards.
     pub(crate) fn records_before(&mut self, node: usize, name: Option<usize>, call: &Call) -> Option<Before> {
         let (name, role, record) = (name?, role(call.script).0, kinds::record(call));
-        let is_mixed = self.plan.family == Family::OneName;
+        let is_mixed = matches!(self.plan.family, Family::OneName | Family::Once);
         let is_permits = record == Record::Permits && matches!(role, Role::Acquire | Role::Limit);
         if !(is_mixed || is_permits || matches!(role, Role::Force | Role::Inspect)) {
             return None;
@@ -231,7 +233,8 @@ impl World {
                 self.removals.removed(name, self.now);
                 self.mark_forced(name, record, &before.own);
             }
-            (Role::Inspect, _) => {
+            // For a job, `Runs` checks which run the server names, since that run may have ended.
+            (Role::Inspect, _) if record != Record::Run => {
                 if let Ok(reply) = result {
                     check_inspected(name, &before.own, kinds::holder(reply).as_deref())?;
                 }

@@ -129,6 +129,9 @@ impl World {
             (_, Some((_, request))) => Some(request.clone()),
             _ => None,
         };
+        if let Some((_, Request::Acquire { run: Some(_), .. })) = &request {
+            self.check_never_waits(client, ticket)?;
+        }
         match outcome {
             Outcome::Granted(grant) => {
                 self.note(Line::Granted {
@@ -142,6 +145,22 @@ impl World {
                 self.following.granted(client, grant.lease, self.now);
                 if let (Some(task), Some((_, request))) = (task, request) {
                     self.on_granted(client, (task, ticket), &grant, request)?;
+                }
+            }
+            Outcome::NotGranted(error) if matches!(request, Some((_, Request::Acquire { run: Some(_), .. }))) => {
+                check_name(client, ticket, error.holder())?;
+                self.note(Line::NotGranted { client, ticket });
+                self.did(if error.is_skipped() {
+                    Operation::Skipped
+                } else {
+                    Operation::RunSkipped
+                });
+                match request {
+                    Some((_, Request::Acquire { is_wrong: true, .. })) => {
+                        broken("I9", format!("client {client}: {ticket:?} waited for itself"))?;
+                    }
+                    Some((_, request)) => self.check_run_skipped(client, ticket, &error, &request)?,
+                    None => {}
                 }
             }
             Outcome::NotGranted(error) if error.is_skipped() => {
@@ -178,8 +197,10 @@ impl World {
             }),
             Outcome::Released(how) => {
                 self.note(Line::released(client, ticket, how));
-                if let Some((_, Request::Refusal)) = request {
-                    check_not_owner(client, None)?;
+                match request {
+                    Some((_, Request::Refusal)) => check_not_owner(client, None)?,
+                    Some((_, Request::EndRun { owner })) => self.check_run_ended(owner.as_deref(), how)?,
+                    _ => {}
                 }
             }
             Outcome::Extended(deadline) => {
@@ -204,6 +225,9 @@ impl World {
             }
             Outcome::State(state) => {
                 check_name(client, ticket, state.holder.as_ref())?;
+                if let Some(last_run) = &state.last_run {
+                    self.runs.check_last_run(last_run)?;
+                }
                 let held = state.holder.is_some();
                 self.note(Line::Inspected { client, ticket, held });
             }
@@ -323,6 +347,9 @@ impl World {
             self.operators.granted(client, ticket, hold, on_record);
         }
         self.grants += 1;
+        if let [(name, Kind::Once)] = *locks {
+            self.run_granted(hold, name);
+        }
         for (name, kind) in &locks {
             self.progress.granted(*name, *kind);
             if kind.is_exclusive() {
@@ -371,7 +398,7 @@ impl World {
     /// Checks I2: a caller that requested a token was given one, if its lock has tokens. Composite locks have none.
     fn check_token(&self, client: usize, ticket: Ticket, grant: &Grant, locks: &[Lock], is_wanted: bool) -> Checked {
         let has_one = match locks {
-            [(_, kind)] => matches!(kind, Kind::Lock | Kind::Mutex | Kind::Fair | Kind::Write),
+            [(_, kind)] => matches!(kind, Kind::Lock | Kind::Mutex | Kind::Fair | Kind::Write | Kind::Once),
             _ => false,
         };
         if is_wanted && has_one && grant.token.is_none() && self.plan.family != Family::RedLock {

@@ -1,6 +1,7 @@
 //! The records on the servers: how the holders of each kind of record are read, and what else a kind stores.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use steadlock_protocol::{Kind, Token};
 use steadlock_store::{Reply, ServerTime, Store};
@@ -18,6 +19,9 @@ pub(crate) enum Record {
     Readers,
     /// HASH with `writer` and `writer_until`.
     Writer,
+    /// HASH with `owner`, `since`, `client`, and `took` once the run has ended; its TTL is the lease, or how long the
+    /// job counts as done.
+    Run,
 }
 
 /// Records of a name that affect each other. Records of different groups share only the token.
@@ -29,10 +33,36 @@ pub(crate) enum Group {
     Sides,
     /// The permits of a semaphore.
     Permits,
+    /// The run of a job.
+    Runs,
 }
 
 /// An owner on record, and how many milliseconds of its hold are left; -1 without an end.
 pub(crate) type OnRecord = (Vec<u8>, i64);
+
+/// A run on record, which goes on or keeps others out after its end.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) owner: Vec<u8>,
+    /// When the run began, in milliseconds of the server's clock.
+    pub(crate) since: u64,
+    /// How long the run took, in milliseconds; `None` while it goes on.
+    pub(crate) took: Option<u64>,
+    /// Which program runs or ran the job.
+    pub(crate) client: Vec<u8>,
+    /// The milliseconds that are left of the record; -1 without an end.
+    pub(crate) left: i64,
+}
+
+/// The records of a job that a call is about.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct JobState {
+    pub(crate) run: Option<Run>,
+    /// The run after which the key of the call is done.
+    pub(crate) done: Option<Run>,
+    /// The fields of the history.
+    pub(crate) history: BTreeMap<Vec<u8>, Vec<u8>>,
+}
 
 /// The state of a fair lock on its server.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +77,78 @@ pub(crate) struct FairState {
     pub(crate) token: Option<Token>,
 }
 
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            owner,
+            since,
+            took,
+            left,
+            ..
+        } = self;
+        let owner = String::from_utf8_lossy(owner);
+        write!(f, "{owner} since {since}, took {took:?}, left {left}")
+    }
+}
+
+impl fmt::Debug for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, done, history } = self;
+        write!(f, "run {run:?}, key {done:?}, {:?}", shown_fields(history))
+    }
+}
+
+/// Returns the fields of a hash as text.
+pub(crate) fn shown_fields(fields: &BTreeMap<Vec<u8>, Vec<u8>>) -> BTreeMap<String, String> {
+    let text = |text: &Vec<u8>| String::from_utf8_lossy(text).into_owned();
+    fields.iter().map(|(field, value)| (text(field), text(value))).collect()
+}
+
+impl Run {
+    fn read(store: &mut Store, key: &[u8], now: ServerTime) -> Option<Self> {
+        let mut fields = fields(store, key, now);
+        let Reply::Int(left) = store.execute(&[b"PTTL", key], now) else {
+            return None;
+        };
+        Some(Self {
+            owner: fields.remove(b"owner".as_slice())?,
+            since: number(&fields.remove(b"since".as_slice())?).unsigned_abs(),
+            took: fields
+                .remove(b"took".as_slice())
+                .map(|took| number(&took).unsigned_abs()),
+            client: fields.remove(b"client".as_slice()).unwrap_or_default(),
+            left,
+        })
+    }
+
+    /// Returns whether this is a run of this owner that goes on.
+    pub(crate) fn is_of(&self, owner: &[u8]) -> bool {
+        self.owner == owner && self.took.is_none()
+    }
+}
+
+impl JobState {
+    /// Reads the records of a job, and the one for the key `done`.
+    pub(crate) fn read(store: &mut Store, name: &str, done: Option<&[u8]>, now: ServerTime) -> Self {
+        Self {
+            run: Run::read(store, Record::Run.key(name).as_bytes(), now),
+            done: done.and_then(|key| Run::read(store, key, now)),
+            history: fields(store, history(name).as_bytes(), now),
+        }
+    }
+
+    /// Returns the text of a field of the history; empty if there is no such field.
+    pub(crate) fn of_history(&self, field: &str) -> &[u8] {
+        self.history.get(field.as_bytes()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns a time or length in the history, in milliseconds.
+    pub(crate) fn time_in_history(&self, field: &str) -> Option<u64> {
+        let text = self.history.get(field.as_bytes())?;
+        Some(number(text).unsigned_abs())
+    }
+}
+
 impl Record {
     /// Returns the records whose holders exclude every newcomer to this one.
     pub(crate) const fn excludes(self) -> &'static [Self] {
@@ -57,6 +159,7 @@ impl Record {
             Self::Permits => &[],
             Self::Readers => &[Self::Writer],
             Self::Writer => &[Self::Writer, Self::Readers],
+            Self::Run => &[Self::Run],
         }
     }
 
@@ -67,6 +170,7 @@ impl Record {
             Kind::Semaphore(_) => Self::Permits,
             Kind::Read => Self::Readers,
             Kind::Write => Self::Writer,
+            Kind::Once => Self::Run,
             other => unreachable!("no record for {other:?}"),
         }
     }
@@ -76,6 +180,7 @@ impl Record {
             Self::Hash | Self::Text => Group::Plain,
             Self::Readers | Self::Writer => Group::Sides,
             Self::Permits => Group::Permits,
+            Self::Run => Group::Runs,
         }
     }
 
@@ -85,6 +190,7 @@ impl Record {
             Self::Permits => own("semaphore", name),
             Self::Readers => own("rw-readers", name),
             Self::Writer => own("rw", name),
+            Self::Run => own("once", name),
         }
     }
 
@@ -133,6 +239,10 @@ impl Record {
                     }
                 }
                 owners
+            }
+            Self::Run => {
+                let run = Run::read(store, key.as_bytes(), now).filter(|run| run.took.is_none());
+                run.map(|run| (run.owner, run.left)).into_iter().collect()
             }
             Self::Writer => {
                 let writer = texts(store.execute(&["HGET", &key, "writer"], now)).pop();
@@ -217,6 +327,28 @@ pub(crate) fn fair_state(store: &mut Store, name: &str, now: ServerTime) -> Fair
         queue: texts(store.execute(&["ZRANGE", &own("fair", name), "0", "-1"], now)),
         token: token.and_then(|token| Token::parse(&token)),
     }
+}
+
+/// Returns the key of the history of a job.
+pub(crate) fn history(name: &str) -> String {
+    own("job", name)
+}
+
+/// Returns the keys of a job that exist apart from its run: the history, and a key for each key that is done.
+pub(crate) fn job_keys(store: &mut Store, name: &str, now: ServerTime) -> Vec<Vec<u8>> {
+    let mut keys = texts(store.execute(&["KEYS", &own("done-*", name)], now));
+    keys.push(history(name).into_bytes());
+    keys
+}
+
+/// Returns the fields of a hash.
+fn fields(store: &mut Store, key: &[u8], now: ServerTime) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let all = match store.execute(&[b"HGETALL", key], now) {
+        Reply::Error(_) => Vec::new(),
+        all => texts(all),
+    };
+    let pairs = all.chunks_exact(2);
+    pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
 /// Returns one of Steadlock's own keys for a name.

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use steadlock_protocol::{Call, CallError, Reply, Script};
 
-use crate::checks::{Broken, Checked, check_answer, check_full, check_length, check_ttl};
+use crate::checks::{Broken, Checked, Ran, check_answer, check_full, check_length, check_ttl};
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
-use crate::records::{FairState, OnRecord, Record, fair_state};
+use crate::node::FULL;
+use crate::records::{FairState, JobState, OnRecord, Record, fair_state};
 use crate::route::Route;
 use crate::trace;
 use crate::world::World;
@@ -93,6 +94,7 @@ impl World {
         let fair_name = name.filter(|_| kinds::is_fair(call.script));
         let before = fair_name.map(|name| self.fair_state(node, name));
         let records_before = self.records_before(node, name, call);
+        let job_before = self.job_state(node, call);
         let frees = matches!(role, Role::Release | Role::Force | Role::Limit);
         let kept_out = name.filter(|_| frees).map(|name| (name, self.kept_out_of(name)));
         let result = self.nodes[node].run(call, self.now);
@@ -107,7 +109,20 @@ impl World {
             is_yes,
         });
         check_ttl(&mut self.nodes[node], &call.keys, self.now)?;
-        if result.is_ok() {
+        if let (Some(name), Some(before), Some(after)) = (name, job_before, self.job_state(node, call)) {
+            self.runs.ran(&Ran {
+                name,
+                call,
+                before: &before,
+                after: &after,
+                result: &result,
+                now: self.nodes[node].clock(self.now).as_micros() / 1_000,
+                is_full: self.nodes[node].refusal == Some(FULL),
+            })?;
+        }
+        // The end of a run is also confirmed to an owner whose earlier call has ended it, which `Runs` checks.
+        let is_end_of_run = (role, record) == (Role::Release, Record::Run);
+        if result.is_ok() && !is_end_of_run {
             check_answer(role, owner, had_it, is_yes)?;
         }
         if let (Some(name), Err(error), Role::Acquire) = (name, &result, role) {
@@ -137,6 +152,25 @@ impl World {
             self.fencing.granted(name, owner, token, had_it)?;
         }
         Ok(result)
+    }
+
+    /// Returns the records of the job that a call is about; `None` if it is about another kind of lock.
+    pub(crate) fn job_state(&mut self, node: usize, call: &Call) -> Option<JobState> {
+        let (role, record) = role(call.script);
+        let name = self.name_of(call).filter(|_| record == Record::Run)?;
+        let done = match role {
+            Role::Acquire => call.keys.get(3),
+            Role::Release => call.keys.get(2),
+            _ => None,
+        };
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        Some(JobState::read(
+            &mut node.store,
+            self.names[name].as_str(),
+            done.map(|key| &**key),
+            clock,
+        ))
     }
 
     /// Returns the owners that a server has on record.

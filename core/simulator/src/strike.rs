@@ -5,7 +5,8 @@ use crate::choices::Chooser;
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::node::FULL;
-use crate::records::Record;
+use crate::random::Random;
+use crate::records::{Record, job_keys};
 use crate::route::{ConnectionKind, Route};
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
@@ -71,8 +72,12 @@ impl World {
                 let name = random.index(self.names.len());
                 let clock = self.nodes[node].clock(self.now);
                 let records: Vec<Record> = self.records(name).into_iter().collect();
-                let key = random.pick(&records).key(self.names[name].as_str());
-                self.nodes[node].store.execute(&["DEL", &key], clock);
+                let record = random.pick(&records);
+                let key = self.key_to_remove(node, name, record, random);
+                self.nodes[node].store.execute(&[b"DEL", key.as_slice()], clock);
+                if record == Record::Run {
+                    self.runs.removed(name, &key, self.names[name].as_str());
+                }
                 self.removals.removed(name, self.now);
                 self.disturbed();
                 self.struck(fault, node);
@@ -80,6 +85,7 @@ impl World {
             Fault::Flush => {
                 let clock = self.nodes[node].clock(self.now);
                 self.nodes[node].store.execute(&["FLUSHALL"], clock);
+                self.runs.flushed();
                 for name in 0..self.names.len() {
                     self.removals.removed(name, self.now);
                 }
@@ -89,6 +95,7 @@ impl World {
             Fault::ClockForward => {
                 let by = random.between(MS, 20 * SECOND);
                 self.nodes[node].clock_offset += by.cast_signed();
+                self.runs_passed(node);
                 self.struck(fault, node);
             }
             Fault::ClockBack => {
@@ -96,6 +103,7 @@ impl World {
                 // back by more than a minute, so all steps together stay below that.
                 let by = random.between(MS, 5 * SECOND).cast_signed();
                 if self.nodes[node].set_back + by < 55 * SECOND.cast_signed() {
+                    self.runs_passed(node);
                     self.nodes[node].set_back += by;
                     self.nodes[node].clock_offset -= by;
                     self.struck(fault, node);
@@ -103,6 +111,7 @@ impl World {
             }
             Fault::Failover => {
                 self.nodes[node].replicate(self.now);
+                self.runs.replicated();
                 self.schedule_end(fault, node, random.between(MS, 800 * MS));
             }
             // These faults affect what is sent, and strike elsewhere.
@@ -115,6 +124,25 @@ impl World {
             | Fault::Cancel => {}
         }
         Ok(())
+    }
+
+    /// Returns the key of a record that an external client deletes. If the record is a job's, it may be any key of the job.
+    fn key_to_remove(&mut self, node: usize, name: usize, record: Record, random: &mut Random) -> Vec<u8> {
+        let name = self.names[name].as_str();
+        let (clock, store) = (self.nodes[node].clock(self.now), &mut self.nodes[node].store);
+        let record_key = record.key(name).into_bytes();
+        let mut keys = match record {
+            Record::Run => job_keys(store, name, clock),
+            _ => Vec::new(),
+        };
+        keys.push(record_key);
+        keys[random.index(keys.len())].clone()
+    }
+
+    /// Notes the time of a server's clock before it is set back, or after it was set forward.
+    fn runs_passed(&mut self, node: usize) {
+        let now = self.nodes[node].clock(self.now).as_micros() / 1_000;
+        self.runs.passed(now);
     }
 
     fn schedule_end(&mut self, fault: Fault, target: usize, after: Micros) {
@@ -146,6 +174,7 @@ impl World {
             Fault::Failover if self.nodes[target].snapshot.is_none() => {}
             Fault::Failover => {
                 self.nodes[target].fail_over(self.now);
+                self.runs.failed_over();
                 self.struck(fault, target);
                 for client in 0..self.clients.len() {
                     self.disconnect(client, target);

@@ -1,7 +1,10 @@
 //! A caller of a client: what it holds, and what it waits for.
 
+use std::sync::Arc;
+
 use steadlock_protocol::{Context, Kind, LeaseId, OnUnavailable, Ticket};
 
+use crate::kinds::{Terms, never_waits};
 use crate::ledger::Lock;
 use crate::plan::ClientPlan;
 use crate::time::Micros;
@@ -26,7 +29,11 @@ pub(crate) enum Request {
         fencing: bool,
         /// The behaviour that the caller requests for an outage.
         on_unavailable: OnUnavailable,
+        /// The terms that the caller of a job asks for.
+        run: Option<Terms>,
     },
+    /// The end of a run, under this owner id if it is known.
+    EndRun { owner: Option<Arc<[u8]>> },
     /// An extension of a lease.
     Extend(LeaseId),
     /// A refusal, because the task releases or extends a lease that it does not own.
@@ -89,13 +96,13 @@ impl Task {
         }
     }
 
-    /// Returns whether the task makes a single attempt for a lock that several can hold. Such an attempt does not
-    /// queue.
+    /// Returns whether the task makes a single attempt for a lock that several can hold, or for a run of a job. Such an
+    /// attempt does not queue.
     pub(crate) fn bypasses_queue(&self) -> bool {
         let Some((_, Request::Acquire { once: true, locks, .. })) = &self.waits else {
             return false;
         };
-        matches!(locks.as_slice(), [(_, kind)] if !kind.is_exclusive())
+        matches!(locks.as_slice(), [(_, kind)] if !kind.is_exclusive() || never_waits(*kind))
     }
 
     pub(crate) fn waits_for(&self, ticket: Ticket) -> bool {

@@ -103,6 +103,7 @@ impl World {
             once: wait.is_some_and(|wait| wait.is_zero()),
             fencing: true,
             on_unavailable: OnUnavailable::Fail,
+            run: None,
         };
         self.waits(client, task, ticket, request)
     }

@@ -8,6 +8,7 @@ use steadlock_protocol::{CallId, Instant, Kind, Lane, LeaseId, LostReason, Relea
 
 use crate::fault::Fault;
 use crate::fnv::Fnv;
+use crate::kinds::Terms;
 use crate::time::Micros;
 
 /// The number of lines that the report of a violation shows.
@@ -56,6 +57,20 @@ pub(crate) enum Line {
         task: usize,
         ticket: Ticket,
         lease: LeaseId,
+    },
+    /// The terms that the caller of a job asks for.
+    WantsRun {
+        client: usize,
+        ticket: Ticket,
+        terms: Terms,
+    },
+    EndsRun {
+        client: usize,
+        task: usize,
+        ticket: Ticket,
+        lease: LeaseId,
+        succeeded: bool,
+        at_least: Option<Micros>,
     },
     Extends {
         client: usize,

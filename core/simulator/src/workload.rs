@@ -1,13 +1,14 @@
 //! The actions of callers: tasks that acquire, hold, re-enter, extend, inspect and release locks, write to a guarded
 //! resource, and give up at any time.
 
-use steadlock_protocol::{Kind, LeaseId, Ticket, Token};
+use steadlock_protocol::{Kind, LeaseId, RunEnd, Ticket, Token};
 
 use crate::checks::Checked;
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::ledger::{Lease, Lock};
 use crate::operation::Operation;
+use crate::plan::micros;
 use crate::task::Request;
 use crate::time::{MS, Micros, SECOND};
 use crate::trace::Line;
@@ -107,7 +108,12 @@ impl World {
         };
         let lease = self.clients[client].tasks[task].leases[place];
         let locks = self.ledger.get(client, lease).map(|lease| lease.locks.clone());
-        let locks = self.named(&locks.unwrap_or_else(|| vec![(0, Kind::Lock)]));
+        let locks = locks.unwrap_or_else(|| vec![(0, Kind::Lock)]);
+        let is_run = matches!(locks.as_slice(), [(_, Kind::Once)]);
+        let ending = is_run.then(|| self.run_ending(client, task, lease));
+        // Only the lease says which run ends.
+        let context = context.filter(|_| !is_run);
+        let locks = self.named(&locks);
         let of = &mut self.clients[client].tasks[task];
         let again = of.released_before.filter(|_| draw == 9);
         of.leases.remove(place);
@@ -122,19 +128,33 @@ impl World {
             Some(context) => (session.release_innermost(&locks.into(), context, now), None),
             // A second release of a lease must have no effect.
             None => (
-                session.release(lease, now),
+                match &ending {
+                    Some((ending, _)) => session.end_run(lease, ending.clone(), now),
+                    None => session.release(lease, now),
+                },
                 again.map(|lease| (session.release(lease, now), lease)),
             ),
         };
-        self.did(match context {
-            Some(_) => Operation::ReleaseInnermost,
-            None => Operation::Release,
+        self.did(match (context, &ending) {
+            (Some(_), _) => Operation::ReleaseInnermost,
+            (None, None) => Operation::Release,
+            (None, Some(_)) => Operation::EndRun,
         });
-        self.note(Line::Releases {
-            client,
-            task,
-            ticket,
-            lease,
+        self.note(match &ending {
+            Some((ending, _)) => Line::EndsRun {
+                client,
+                task,
+                ticket,
+                lease,
+                succeeded: ending.end == RunEnd::Succeeded,
+                at_least: ending.at_least.map(micros),
+            },
+            None => Line::Releases {
+                client,
+                task,
+                ticket,
+                lease,
+            },
         });
         if let Some((ticket, lease)) = again {
             self.did(Operation::ReleaseAgain);
@@ -146,7 +166,8 @@ impl World {
             });
             self.signals.opened(client, ticket, self.now)?;
         }
-        self.waits(client, task, ticket, Request::Other)
+        let request = ending.map_or(Request::Other, |(_, request)| request);
+        self.waits(client, task, ticket, request)
     }
 
     /// Returns the members of a task's first composite lock, if the task holds no lock by itself.

@@ -7,8 +7,8 @@ use steadlock_protocol::NodeId;
 
 use crate::calls::Calls;
 use crate::checks::{
-    Broken, Checked, Exclusion, FairQueue, Fencing, Following, Operators, Owners, Progress, Removals, Renewal, Signals,
-    Starvation, Wakes, broken, check_reported,
+    Broken, Checked, Exclusion, FairQueue, Fencing, Following, Operators, Owners, Progress, Removals, Renewal, Runs,
+    Signals, Starvation, Wakes, broken, check_reported,
 };
 use crate::choices::{Choices, Chooser};
 use crate::client::{Client, LOOK};
@@ -56,6 +56,7 @@ pub(crate) struct World {
     pub(crate) wakes: Wakes,
     pub(crate) recorded_messages: RecordedMessages,
     pub(crate) operators: Operators,
+    pub(crate) runs: Runs,
     /// Whether faults may strike. The faults of external clients strike even afterwards.
     pub(crate) is_rough: bool,
     /// The time since which only external clients cause faults; zero while other faults strike.
@@ -119,6 +120,7 @@ impl World {
             wakes: Wakes::default(),
             recorded_messages: RecordedMessages::default(),
             operators: Operators::default(),
+            runs: Runs::default(),
             is_rough: true,
             undisturbed_since: 0,
             is_ending: false,
@@ -222,6 +224,12 @@ impl World {
         let number = self.owners.len();
         self.owners.insert(id.into(), number);
         number
+    }
+
+    /// Returns the owner id with this number.
+    pub(crate) fn owner_id(&self, number: usize) -> Option<Arc<[u8]>> {
+        let mut owners = self.owners.iter();
+        owners.find(|(_, of)| **of == number).map(|(id, _)| Arc::clone(id))
     }
 
     /// Runs until `end`, or until `done` is true. Returns whether `done` is true.

@@ -74,6 +74,14 @@ fn defects_of_scripts_are_found_through_whole_clients() {
         (Defect::ReleaseForgets, ["nothing is left", "nothing is left"]),
         (Defect::ReleaseWakesNobody, ["who waits is woken", "who waits is woken"]),
         (
+            Defect::DoneJobRunsAgain,
+            ["a job that is done is not run", "a job that is done is not run"],
+        ),
+        (
+            Defect::LateReleaseEndsNextRun,
+            ["a valid lease has its record", "at most one holder"],
+        ),
+        (
             Defect::MutexReleaseWakesNobody,
             ["who waits is woken", "who waits is woken"],
         ),

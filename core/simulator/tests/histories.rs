@@ -4,7 +4,7 @@
 
 use std::env;
 
-use steadlock_simulator::{run, run_many};
+use steadlock_simulator::{Family, run, run_many, run_of};
 
 /// Returns a number from the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -30,7 +30,7 @@ fn no_history_breaks_a_promise_and_everything_happens() {
 /// release arrived. The writer's mark stays in a key that others keep alive, but it has expired.
 #[test]
 fn an_expired_mark_belongs_to_no_writer() {
-    let report = run(138_357, None, false);
+    let report = run_of(138_357, Family::OneName, false);
     let violation = report.violation.map(|violation| violation.report(138_357));
     assert_eq!(violation, None);
 }
@@ -39,8 +39,26 @@ fn an_expired_mark_belongs_to_no_writer() {
 /// that lock again.
 #[test]
 fn a_name_of_a_degraded_multi_lock_that_a_server_granted_can_be_taken_by_force() {
-    let report = run(1_248_862_762, None, false);
+    let report = run_of(1_248_862_762, Family::Several, false);
     let violation = report.violation.map(|violation| violation.report(1_248_862_762));
+    assert_eq!(violation, None);
+}
+
+/// A run was lost: an operator had freed the job. Its release noted that in the history, and its reply did not arrive.
+/// The repeated release must not be answered as if an earlier one had ended the run.
+#[test]
+fn a_repeated_release_of_a_lost_run_does_not_end_it_well() {
+    let report = run_of(59, Family::Once, false);
+    let violation = report.violation.map(|violation| violation.report(59));
+    assert_eq!(violation, None);
+}
+
+/// The first call that ended a run did not arrive, and an operator freed the job. The caller must not be told that its
+/// run ended, because its key is not done.
+#[test]
+fn a_run_whose_end_reached_no_server_is_not_reported_as_ended() {
+    let report = run_of(202, Family::Once, false);
+    let violation = report.violation.map(|violation| violation.report(202));
     assert_eq!(violation, None);
 }
 

@@ -29,12 +29,12 @@ const MISTAKES: [Change; 5] = [
     ),
     (
         Script::FairAcquire,
-        "draw_token(KEYS[2], stored, redis.call('TIME')) or ''}",
+        "draw(owner, stored, redis.call('TIME')) or ''}",
         "stored or ''}",
     ),
     (
         Script::FairPoll,
-        "granted and drawn or draw_token(KEYS[2], stored, time)",
+        "granted and drawn or draw(holder, stored, time)",
         "redis.call('GET', KEYS[2])",
     ),
 ];

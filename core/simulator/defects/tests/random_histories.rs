@@ -25,6 +25,12 @@ const OF_SESSIONS: &[(Defect, Family, &[&str], u64)] = &[
     (Defect::LateGrantStays, Family::Semaphore, &["I5"], 2_000),
     (Defect::LongestMemberCounts, Family::RedLock, &["I1"], 2_000),
     (Defect::LongestMemberIsGranted, Family::RedLock, &["I1"], 2_000),
+    (Defect::FailedRunIsKept, Family::Once, &["I16"], 500),
+    (Defect::UnusedRunIsKept, Family::Once, &["I16"], 500),
+    (Defect::RunKeysCollide, Family::Once, &["I16"], 500),
+    (Defect::DroppedRunSucceeds, Family::Once, &["I16"], 500),
+    (Defect::RunWaits, Family::Once, &["I17"], 500),
+    (Defect::SkipTellsTheEnd, Family::Once, &["I17"], 500),
 ];
 
 #[test]
@@ -32,7 +38,7 @@ fn every_defect_of_sessions_is_found_by_the_promise_that_it_breaks() {
     let mut unseen = Vec::new();
     for (defect, family, promises, seeds) in OF_SESSIONS {
         let found = with(Some(*defect), || {
-            (0..*seeds).find_map(|seed| Some((seed, run_of(seed, *family).violation?)))
+            (0..*seeds).find_map(|seed| Some((seed, run_of(seed, *family, false).violation?)))
         });
         match found {
             Some((seed, violation)) if promises.contains(&violation.broken.invariant) => {
@@ -40,7 +46,7 @@ fn every_defect_of_sessions_is_found_by_the_promise_that_it_breaks() {
                     "{defect:?}: seed {seed}: {}: {}",
                     violation.broken.invariant, violation.broken.what
                 );
-                let sound = run_of(seed, *family).violation;
+                let sound = run_of(seed, *family, false).violation;
                 assert!(
                     sound.is_none(),
                     "{}",

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use steadlock_protocol::LeaseId;
+use steadlock_protocol::{LeaseId, Session};
 
 use super::{Checked, broken};
 use crate::client::{Client, LOOK};
@@ -20,6 +20,8 @@ pub(crate) struct Following {
     /// For each server, the time until which it did not serve.
     server: BTreeMap<usize, Micros>,
     granted: BTreeMap<(usize, LeaseId), Micros>,
+    /// Since when each client has held or waited for a lock, at every look.
+    in_use_since: BTreeMap<usize, Micros>,
 }
 
 impl Following {
@@ -101,16 +103,22 @@ impl Following {
         Ok(())
     }
 
-    /// Checks that no client stays connected to a demoted server for long, while no fault has effects.
-    pub(crate) fn observed(clients: &[Client], now: Micros) -> Checked {
+    /// Checks that no client stays connected to a demoted server for long, while no fault has effects. A client looks
+    /// only while it holds or waits for a lock, so the time since it began to counts.
+    pub(crate) fn observed(&mut self, clients: &[Client], now: Micros) -> Checked {
         for (number, client) in clients.iter().enumerate() {
-            let has_something = client.session.as_ref().is_some_and(|session| !session.is_empty());
+            if client.session.as_ref().is_none_or(Session::is_empty) {
+                self.in_use_since.remove(&number);
+                continue;
+            }
+            let in_use_since = *self.in_use_since.entry(number).or_insert(now);
             let links = client
                 .wires
                 .iter()
                 .map(|wires| &wires.links[ConnectionKind::Commands as usize]);
             let stale = links.filter_map(|link| link.stale_since).min();
-            if let Some(since) = stale.filter(|since| has_something && now > since + LOOK + 500 * MS) {
+            let stale = stale.map(|since| since.max(in_use_since));
+            if let Some(since) = stale.filter(|since| now > since + LOOK + 500 * MS) {
                 let what = format!("client {number} is on a demoted server for {} ms", (now - since) / MS);
                 return broken("I15", what);
             }

@@ -32,10 +32,10 @@ pub(crate) fn check_only_crashed_remain(name: usize, owners: &[Vec<u8>], crashed
     }
 }
 
-/// Checks I5: when all TTLs have passed, a server has no key.
-pub(crate) fn check_nothing_remains(node: &mut Node, now: Micros) -> Checked {
+/// Checks I5: when all TTLs have passed, a server has no key. `kept` lists keys that last longer.
+pub(crate) fn check_nothing_remains(node: &mut Node, kept: &[Vec<u8>], now: Micros) -> Checked {
     let keys = node.keys(now);
-    match keys.first() {
+    match keys.iter().find(|key| !kept.contains(key)) {
         None => Ok(()),
         Some(key) => {
             let (key, left) = (String::from_utf8_lossy(key).into_owned(), node.pttl(key, now));

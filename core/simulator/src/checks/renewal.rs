@@ -30,7 +30,7 @@ impl Renewal {
                     format!("client {client}: {role:?} of owner {owner} after its release"),
                 );
             }
-            Role::Acquire | Role::Renew | Role::Poll | Role::Inspect | Role::Force | Role::Limit => {}
+            Role::Acquire | Role::Renew | Role::Poll | Role::Inspect | Role::Force | Role::Limit | Role::History => {}
         }
         Ok(())
     }

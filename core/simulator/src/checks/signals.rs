@@ -40,6 +40,11 @@ impl Signals {
         }
     }
 
+    /// Returns when a session returned a ticket.
+    pub(crate) fn opened_at(&self, client: usize, ticket: Ticket) -> Option<Micros> {
+        self.since.get(&(client, ticket)).copied()
+    }
+
     /// Checks the answer that a lock for several holders has no room left. Only the server knows how much room there
     /// is, so the client must have sent a call, whose reply takes time.
     pub(crate) fn found_no_room(&self, client: usize, ticket: Ticket, now: Micros) -> Checked {

@@ -26,6 +26,7 @@ use super::world::ClientWorld;
 use crate::checks::Broken;
 use crate::defect::Defect;
 use crate::random::Random;
+use crate::records::{Record, history, texts};
 
 /// The interval between two checks.
 const LOOK: Duration = Duration::from_millis(50);
@@ -220,10 +221,14 @@ impl History {
             self.ledger.break_promise("nothing is left", what);
         }
         sleep(LONGEST_TTL).await;
+        // The histories of jobs last longer.
+        let histories = (0..self.plan.names.len()).map(|name| history(&Plan::name(name)).into_bytes());
+        let histories: Vec<Vec<u8>> = histories.collect();
         for (server, data) in self.data.iter().enumerate() {
-            if let Reply::Array(keys) = data.execute(&["KEYS", "*"], self.clock.server_time())
-                && !keys.is_empty()
-            {
+            let mut keys = texts(data.execute(&["KEYS", "*"], self.clock.server_time()));
+            keys.retain(|key| !histories.contains(key));
+            if !keys.is_empty() {
+                let keys: Vec<_> = keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
                 let what = format!("server {server} keeps {keys:?}");
                 self.ledger.break_promise("nothing is left", what);
             }
@@ -232,9 +237,12 @@ impl History {
 
     /// Returns the number of servers that have a record of the lock. Only the primary counts if sentinels watch it.
     fn records(&self, name: usize) -> usize {
-        let key = Plan::name(name);
+        let (is_job, full) = (self.plan.is_job(name), Plan::name(name));
+        let key = if is_job { Record::Run.key(&full) } else { full };
         let now = self.clock.server_time();
-        let has_it = |data: &&Arc<Data>| data.execute(&["EXISTS", &key], now) == Reply::Int(1);
+        // The record of a job also says that the job is done. It then has a field more.
+        let is_done = |data: &Data| is_job && data.execute(&["HEXISTS", &key, "took"], now) == Reply::Int(1);
+        let has_it = |data: &&Arc<Data>| data.execute(&["EXISTS", &key], now) == Reply::Int(1) && !is_done(data);
         match &self.sentinels {
             Some(sentinels) => usize::from(has_it(&&self.data[sentinels.primary()])),
             None => self.data.iter().filter(has_it).count(),

@@ -31,6 +31,8 @@ struct State {
     held: BTreeMap<u64, Held>,
     next: u64,
     tokens: BTreeMap<usize, u64>,
+    /// The time until which each job is done at least.
+    done: BTreeMap<usize, Instant>,
     busy: BTreeMap<usize, Busy>,
     /// The number of callers that wait for each lock.
     waiting: BTreeMap<usize, usize>,
@@ -103,6 +105,8 @@ impl Ledger {
         let mut state = self.lock();
         state.grants += 1;
         let last = token.and_then(|token| state.tokens.insert(name, token));
+        let is_kept = !self.is_lossy && !state.lost_data.contains_key(&name);
+        let is_done = is_kept && state.done.get(&name).is_some_and(|until| Instant::now() < *until);
         let id = state.next;
         state.next += 1;
         let held = Held {
@@ -122,8 +126,21 @@ impl Ledger {
         {
             self.break_promise("tokens rise", format!("lock {name} gave {token} after {last}"));
         }
+        if is_done {
+            self.break_promise(
+                "a job that is done is not run",
+                format!("client {client} runs job {name}"),
+            );
+        }
         self.check_exclusion();
         id
+    }
+
+    /// Notes that a run of a job has ended well, after which the job is done until this time.
+    pub(super) fn is_done(&self, name: usize, until: Instant) {
+        let mut state = self.lock();
+        let known = state.done.entry(name).or_insert(until);
+        *known = until.max(*known);
     }
 
     /// Notes that a caller is about to release a lease, or has dropped it.

@@ -11,6 +11,8 @@ pub(super) enum Kind {
     Lock,
     Mutex,
     Fair,
+    /// A job: its holder runs it, and anybody who else asks is skipped.
+    Once,
 }
 
 /// The servers to which the name in the URL leads.
@@ -97,12 +99,22 @@ impl Plan {
         if servers > 1 {
             return plan;
         }
-        match random.index(10) {
+        let plan = match random.index(10) {
             0..4 => plan.of_cluster(random),
             4..6 => plan.of_sentinels(random),
             6..8 => plan.of_name(random),
             _ => plan,
+        };
+        plan.with_job(random)
+    }
+
+    /// Returns the plan, in some histories with a job in place of one of the locks.
+    fn with_job(mut self, random: &mut Random) -> Self {
+        if random.chance(350) {
+            let name = random.index(self.names.len());
+            self.names[name] = Kind::Once;
         }
+        self
     }
 
     /// Returns the plan with a primary and a replica that sentinels watch.
@@ -188,5 +200,10 @@ impl Plan {
     /// Returns the name of a lock.
     pub(super) fn name(number: usize) -> String {
         format!("stock:{number}")
+    }
+
+    /// Returns whether the lock is a job.
+    pub(super) fn is_job(&self, name: usize) -> bool {
+        self.names[name] == Kind::Once
     }
 }

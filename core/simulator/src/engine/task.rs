@@ -42,6 +42,16 @@ struct Request {
     holds: Duration,
     extends_after: Option<Duration>,
     is_dropped: bool,
+    /// For how long after its start a run of a job keeps others out.
+    at_least: Option<Duration>,
+}
+
+/// A lock that was granted.
+struct Granted {
+    id: u64,
+    lease: Arc<Lease>,
+    /// When the caller asked for the lock.
+    asked: Instant,
 }
 
 impl Task {
@@ -75,21 +85,28 @@ impl Task {
             .iter()
             .zip(acquired)
             .filter_map(|(request, acquired)| Some((request, acquired?)));
-        join_all(held.map(|(request, (id, lease))| self.hold_and_release(request, id, lease))).await;
+        join_all(held.map(|(request, granted)| self.hold_and_release(request, granted))).await;
     }
 
-    async fn acquire_noted(&self, request: &Request) -> Option<(u64, Arc<Lease>)> {
-        self.ledger.waits(request.name);
+    async fn acquire_noted(&self, request: &Request) -> Option<Granted> {
+        let asked = Instant::now();
+        // A request for a run of a job does not wait.
+        let waits = request.at_least.is_none();
+        if waits {
+            self.ledger.waits(request.name);
+        }
         let lease = self.acquire(request).await;
-        self.ledger.wait_ended(request.name);
+        if waits {
+            self.ledger.wait_ended(request.name);
+        }
         let lease = Arc::new(lease?);
         let id = self.ledger.granted(self.client, request.name, &lease, request.renewed);
-        Some((id, lease))
+        Some(Granted { id, lease, asked })
     }
 
     /// Holds the lock for a while, and releases it or drops its lease.
-    async fn hold_and_release(&self, request: &Request, id: u64, lease: Arc<Lease>) {
-        let name = request.name;
+    async fn hold_and_release(&self, request: &Request, granted: Granted) {
+        let (Granted { id, lease, asked }, name) = (granted, request.name);
         self.hold(request, &lease).await;
         self.ledger.released(id);
         let Some(lease) = Arc::into_inner(lease) else { return };
@@ -104,6 +121,9 @@ impl Task {
             Ok(Ok(outcome)) => {
                 self.note(&format!("has released: {outcome:?}"));
                 self.needs_excuse_if_late(name, began, "release");
+                if let Some(at_least) = request.at_least.filter(|_| outcome == ReleaseOutcome::Released) {
+                    self.ledger.is_done(name, asked + at_least);
+                }
                 if outcome == ReleaseOutcome::Unknown {
                     self.needs_excuse(name, began, "a release is unknown");
                 }
@@ -121,6 +141,7 @@ impl Task {
             Kind::Lock => self.handle.lock(full),
             Kind::Mutex => self.handle.mutex(full),
             Kind::Fair => self.handle.fair_lock(full),
+            Kind::Once => return self.draw_run(name),
         };
         let random = &mut self.random;
         let wait = match random.index(4) {
@@ -135,6 +156,34 @@ impl Task {
             0 => (lock.lease(length).renewed(), Some(length)),
             _ => (lock, Some(self.plan.lease)),
         };
+        let lock = wait.map_or_else(|| lock.clone(), |wait| lock.clone().wait(wait));
+        self.draw_hold(name, lock, wait, renewed)
+    }
+
+    /// Draws a request for a run of a job. The lease of a run is always renewed.
+    fn draw_run(&mut self, name: usize) -> Request {
+        let random = &mut self.random;
+        let at_least = Duration::from_millis(random.pick(&[0, 500, 5_000]));
+        let mut job = self.handle.once(Plan::name(name)).at_least(at_least);
+        if random.chance(300) {
+            job = job
+                .key(random.pick(&["a", "a:1"]))
+                .keep(Duration::from_secs(random.between(1, 10)));
+        }
+        let length = Duration::from_millis(random.between(3_000, 9_000));
+        let (job, renewed) = match random.chance(300) {
+            true => (job.lease(length), length),
+            false => (job, self.plan.lease),
+        };
+        Request {
+            at_least: Some(at_least),
+            ..self.draw_hold(name, job.as_lock(), Some(Duration::ZERO), Some(renewed))
+        }
+    }
+
+    /// Draws how long a lock is held, and how the hold ends.
+    fn draw_hold(&mut self, name: usize, lock: Lock, wait: Option<Duration>, renewed: Option<Duration>) -> Request {
+        let random = &mut self.random;
         let cancel_after = random
             .chance(150)
             .then(|| Duration::from_millis(random.between(0, 3_000)));
@@ -149,10 +198,11 @@ impl Task {
                 .chance(200)
                 .then(|| Duration::from_millis(random.between(0, 1_000))),
             is_dropped: random.chance(100),
-            lock: wait.map_or_else(|| lock.clone(), |wait| lock.clone().wait(wait)),
+            lock,
             wait,
             renewed,
             cancel_after,
+            at_least: None,
         }
     }
 
@@ -176,7 +226,11 @@ impl Task {
             Ok(Ok(lease)) => return Some(lease),
             Ok(Err(error)) => {
                 self.note(&format!("got no lock {name}: {error}"));
-                if !matches!(error.kind(), ErrorKind::LockTimeout | ErrorKind::Unavailable) {
+                let is_expected = match request.at_least {
+                    Some(_) => matches!(error.kind(), ErrorKind::Skipped | ErrorKind::Unavailable),
+                    None => matches!(error.kind(), ErrorKind::LockTimeout | ErrorKind::Unavailable),
+                };
+                if !is_expected {
                     self.ledger
                         .break_promise("errors have a reason", format!("lock {name}: {error}"));
                 }

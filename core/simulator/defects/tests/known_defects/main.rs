@@ -84,9 +84,9 @@ fn every_known_defect_is_found() {
     assert_eq!((caught, ALL.len()), (34, 34));
 }
 
-/// Random histories in `random_histories.rs` find the defects about outages, about calls that are late or cut off, and
-/// about connections.
-const IN_HISTORIES: [Defect; 15] = [
+/// Random histories in `random_histories.rs` find the defects about outages, about calls that are late or cut off,
+/// about connections, and about jobs.
+const IN_HISTORIES: [Defect; 21] = [
     Defect::LocalBesideHolder,
     Defect::LocalLeavesRecord,
     Defect::BreakerStaysOpen,
@@ -102,6 +102,12 @@ const IN_HISTORIES: [Defect; 15] = [
     Defect::UndoneCallsRunLate,
     Defect::FirstSentinelWins,
     Defect::LanesSplit,
+    Defect::FailedRunIsKept,
+    Defect::UnusedRunIsKept,
+    Defect::RunKeysCollide,
+    Defect::DroppedRunSucceeds,
+    Defect::RunWaits,
+    Defect::SkipTellsTheEnd,
 ];
 
 #[test]
