@@ -70,6 +70,7 @@ pub extern "C" fn acquire(now: f64) {
         fencing: true,
         on_unavailable: OnUnavailable::Fail,
         blocked: Vec::new(),
+        run: None,
     };
     with_driver(|driver| {
         driver.session.acquire(request, at(now));

@@ -65,7 +65,7 @@ Exit status:
   127  there is no such command
   143  (128 + n) SIGTERM (signal n) came while connecting or campaigning";
 
-/// What ended the wait for a term.
+/// The end of the wait for a term.
 enum Elected {
     Term(Term),
     Signal(Signal),
@@ -97,8 +97,8 @@ impl Lead {
                 Elected::Not => {}
                 Elected::Term(term) => {
                     let end = self.run_command(term, signals).await?;
-                    let goes_on = end.lost.is_some() || self.restart;
-                    if end.signal.is_some() || !goes_on {
+                    let continues = end.lost.is_some() || self.restart;
+                    if end.signal.is_some() || !continues {
                         return Ok(ExitCode::from(end.status));
                     }
                     if end.lost.is_none() {

@@ -73,13 +73,13 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         // `exec` replaces this process by the command, so it needs no runtime.
         Command::Exec(exec) => exec.run(),
-        command => run(command),
+        command => dispatch(command),
     };
     outcome.unwrap_or_else(|exit| exit.map_message(server::with_flag_names).report())
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn run(command: Command) -> Result<ExitCode, Exit> {
+async fn dispatch(command: Command) -> Result<ExitCode, Exit> {
     match command {
         Command::Serve(serve) => serve.run().await,
         Command::Run(run) => run.run().await,

@@ -1,4 +1,4 @@
-//! What `steadlock run` holds while its command runs: a lock of some kind, or a run of a job.
+//! The lock that `steadlock run` holds while its command runs: a lock of some kind, or a run of a job.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(crate) struct Wanted {
 /// The options that a job cannot have.
 const NOT_ONCE: [&str; 6] = ["fair", "mutex", "read", "write", "permits", "wait"];
 
-/// What was granted.
+/// The lease that was granted.
 pub(crate) enum Granted {
     Lease(Lease),
     Run(Run),
@@ -121,7 +121,7 @@ impl Wanted {
     }
 }
 
-/// What is held while the command runs.
+/// The lease that is held while the command runs.
 pub(crate) enum Held {
     Lease(Lease),
     Run(Run),

@@ -581,7 +581,7 @@ pub struct Run {
     pub key: Option<String>,
     /// How long the server remembers that the key is done, 1 ms to 30 days; `None` for 24 h.
     pub keep_ms: Option<f64>,
-    /// What a failure means: `retry`, so that the job may run again at once, or `keep`, so that it counts as done. `None`
+    /// The effect of a failure: `retry`, so that the job may run again at once, or `keep`, so that it counts as done. `None`
     /// for `retry`.
     pub on_failure: Option<String>,
 }

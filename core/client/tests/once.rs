@@ -66,7 +66,7 @@ async fn runs_again(job: &Once) {
 }
 
 #[tokio::test]
-async fn at_most_one_run_goes_on_and_others_learn_of_it() {
+async fn at_most_one_run_is_under_way_and_others_learn_of_it() {
     on_every_server(async |_, one, two| {
         let run = begun(&one.once("j")).await;
         assert!(run.token().unwrap() > 0 && run.is_valid());

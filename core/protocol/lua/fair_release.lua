@@ -48,7 +48,11 @@ if redis.call('EXISTS', lock, KEYS[3]) > 0 then
     end
     return wrong or {2}
   end
-  granted, message = try_to_grant(was_held and successor)
+  if was_held and successor ~= '' then
+    -- Puts that waiter before all others.
+    redis.pcall('ZADD', KEYS[3], 'XX', 0, successor)
+  end
+  granted, message = try_to_grant()
 end
 local listeners = 0
 if not granted then

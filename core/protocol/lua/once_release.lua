@@ -35,9 +35,11 @@ local function write(key, ttl, ...)
 end
 
 if not run or run.owner ~= owner then
-  local last = redis.pcall('HMGET', history, 'owner', 'started', 'ended_owner', 'client')
+  local last = redis.pcall('HMGET', history, 'owner', 'started', 'ended_owner', 'client', 'outcome')
   if last[3] == owner then
-    return {1}
+    if last[5] ~= 'lost' then
+      return {1}
+    end
   elseif last[1] == owner and outcome ~= 'unused' then
     -- The lease ended before the run did. The history says so unless another run has begun since then.
     local took = string.format('%.0f', math.max(now - tonumber(last[2]), 0))

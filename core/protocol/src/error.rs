@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::client_info::ClientInfo;
 use crate::ending::LostReason;
 use crate::foreign::around;
-use crate::run::{Skip, SkipReason};
 use crate::shown::shown;
+use crate::skip::{Skip, SkipReason};
 
 /// The kinds of errors. Every language has one class for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

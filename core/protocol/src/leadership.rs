@@ -1,14 +1,14 @@
 //! Leaders: what an observer learns of them.
 //!
 //! A *leader* holds a lease of the kind `leader`, which is granted in the order of arrival. One such hold is a *term*;
-//! its number is the fencing token. Whoever waits for a term is a *candidate*.
+//! its number is the fencing token. A caller that waits for a term is a *candidate*.
 
 use std::sync::Arc;
 
 use crate::client_info::ClientInfo;
 use crate::error::Holder;
 
-/// Who leads, and who would lead next.
+/// The present leader, and those that would lead next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {
     /// The present term; `None` if nobody leads.
@@ -28,13 +28,14 @@ impl Leadership {
     }
 
     /// Adds the programs of the leader and of the candidates, as far as they are known.
-    pub(crate) fn name(&mut self, program: impl Fn(&str) -> Option<Arc<ClientInfo>>) {
+    pub(crate) fn named(mut self, program: impl Fn(&str) -> Option<Arc<ClientInfo>>) -> Self {
         if let Some(term) = &mut self.term {
             term.holder.client = program(&term.holder.owner);
         }
         for candidate in &mut self.candidates {
             candidate.client = program(&candidate.owner);
         }
+        self
     }
 
     /// Returns the number of the present term, or [`Leadership::NOBODY`].

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Operation};
 use crate::owner::ClientId;
-use crate::run::RunKey;
 use crate::shown::shown;
 
 /// The length of the longest name, in bytes.
@@ -93,13 +92,8 @@ impl LockName {
         self.with_word(&format!("{grants}:{client}"))
     }
 
-    /// Returns the key that says that this key of the job is done. Its word has no colon, as every other, and no other
-    /// word begins like it.
-    pub(crate) fn done(&self, key: &RunKey) -> Arc<[u8]> {
-        self.with_word(&format!("done-{}", key.escaped()))
-    }
-
-    fn with_word(&self, word: &str) -> Arc<[u8]> {
+    /// Returns a key or a channel with a word of the caller's, which has no colon and no brace.
+    pub(crate) fn with_word(&self, word: &str) -> Arc<[u8]> {
         let name = &*self.0;
         if name.contains('{') {
             ["steadlock::", name, ":", word].concat().into_bytes().into()

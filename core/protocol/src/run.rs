@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::client_info::ClientInfo;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::name::MAX_NAME_BYTES;
+use crate::name::{LockName, MAX_NAME_BYTES};
 
-/// What a caller asks for beside the lease of a run.
+/// The terms of a run: all that a caller asks for beside its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTerms {
     at_least: Duration,
@@ -104,7 +104,7 @@ impl RunTerms {
     }
 }
 
-/// What a failed run means for later requests.
+/// The effect of a failed run on later requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// The next request may run the job again at once, and its key too.
@@ -166,9 +166,14 @@ impl RunKey {
         Ok(Self(key.into()))
     }
 
-    /// Returns the key as a part of a server's key: without a colon or a brace, so that no two keys of a lock are
-    /// equal, and all have the hash slot of the lock's name.
-    pub(crate) fn escaped(&self) -> String {
+    /// Returns the server's key that says that this key of a job is done. Its word begins like no other word.
+    pub(crate) fn done(&self, job: &LockName) -> Arc<[u8]> {
+        job.with_word(&format!("done-{}", self.escaped()))
+    }
+
+    /// Returns the key without a colon or a brace, so that no two keys of a lock are equal, and all have the hash slot
+    /// of the lock's name.
+    fn escaped(&self) -> String {
         let mut text = String::with_capacity(self.0.len());
         for letter in self.0.chars() {
             match letter {
@@ -211,7 +216,7 @@ impl RunEnd {
 /// The last runs of a job, as the server's history has them. Times are in milliseconds since 1970 by the server's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastRun {
-    /// What became of the run that began last.
+    /// The state of the run that began last.
     pub state: RunState,
     /// When the run that began last began; `None` if the history does not say so any more.
     pub started: Option<u64>,
@@ -236,7 +241,7 @@ pub struct EndedRun {
     pub client: Option<Arc<ClientInfo>>,
 }
 
-/// What became of the run that began last.
+/// The state of the run that began last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     /// The run goes on.
@@ -296,7 +301,7 @@ impl RunOutcome {
     }
 }
 
-/// What a release says beside whose hold it ends. It means nothing for other kinds than those that the fields name.
+/// All that a release says beside the hold that it ends. It means nothing for other kinds than those that the fields name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// How a run ends.
@@ -314,56 +319,6 @@ impl From<RunEnd> for Ending {
             end,
             at_least: None,
             successor: None,
-        }
-    }
-}
-
-/// What a skipped caller learns of the run that keeps it out. The holder of the error says which program runs or ran
-/// the job, and when the next request can be granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Skip {
-    /// The reason.
-    pub reason: SkipReason,
-    /// When the other run began, in milliseconds since 1970 by the server's clock; `None` if the server was not asked.
-    pub since: Option<u64>,
-    /// How long the other run took; `None` while it is running.
-    pub took: Option<Duration>,
-}
-
-impl Skip {
-    /// Makes the skip of a caller whose server is unavailable.
-    pub(crate) const fn unavailable() -> Self {
-        Self {
-            reason: SkipReason::Unavailable,
-            since: None,
-            took: None,
-        }
-    }
-}
-
-/// The reason why a caller was skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SkipReason {
-    /// Another run of the job is going on.
-    Running,
-    /// The job, or this key of it, is done.
-    Done,
-    /// The server is unavailable, and the caller did not want to run without it
-    /// ([`OnUnavailable::Skip`](crate::OnUnavailable::Skip)).
-    Unavailable,
-}
-
-impl SkipReason {
-    /// All reasons.
-    pub const ALL: [Self; 3] = [Self::Running, Self::Done, Self::Unavailable];
-
-    /// Returns the text that all languages show.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Unavailable => "unavailable",
         }
     }
 }

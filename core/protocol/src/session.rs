@@ -67,7 +67,7 @@ impl Session {
         } else if let Some(error) = self.group.self_wait_error(&mut self.client, &request, now) {
             self.client.complete(ticket, Outcome::Failed(error));
         } else {
-            let length = request.kind.lease().unwrap_or(self.client.io().config().lease);
+            let length = request.kind.lease().unwrap_or_else(|| self.client.io().config().lease);
             let plan = LeasePlan::of(request.lease, length);
             self.with(|locks| locks.acquire(ticket, request, NodeId::default(), plan, now));
         }

@@ -235,7 +235,7 @@ pub struct LockState {
     pub waiting: Option<u32>,
     /// The last runs of a job; `None` if the caller did not ask for them, or if the server has no history of the job.
     pub last_run: Option<Box<LastRun>>,
-    /// Who leads; `None` if the caller did not ask for it.
+    /// The leader and the candidates; `None` if the caller did not ask for it.
     pub leadership: Option<Box<Leadership>>,
 }
 

@@ -10,7 +10,7 @@ use steadlock::{ClientInfo, EndedRun, Error, ErrorKind, LastRun, Operation, RunO
 use super::answers::{Answer, command};
 use super::inspect::ask_about;
 
-/// What the server has about a job.
+/// All that the server has about a job.
 #[derive(Debug)]
 pub(crate) struct SeenJob {
     /// The name, as programs use it.
@@ -95,10 +95,10 @@ fn parse(runs: &[&Answer], history: &Answer) -> Option<LastRun> {
         return None;
     }
     // With `took` a run has ended, and its record only says that the job is done.
-    let goes_on = |run: &&Answer| matches!(run.texts().as_slice(), [runs, None] if *runs == owner);
+    let is_running = |run: &&Answer| matches!(run.texts().as_slice(), [runs, None] if *runs == owner);
     let state = match owner.is_none() || owner == ended_owner {
         true => RunState::Ended,
-        false if runs.iter().any(goes_on) => RunState::Running,
+        false if runs.iter().any(is_running) => RunState::Running,
         false => RunState::Crashed,
     };
     let ended = || {

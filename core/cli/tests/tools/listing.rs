@@ -117,7 +117,7 @@ async fn the_jobs_of_every_sort_of_server_are_shown_with_their_last_runs() {
         let bad = client.once("bad").start().await.unwrap();
         let Started::Run(bad) = bad else { panic!("{bad:?}") };
         bad.fail().await.unwrap();
-        let going_on = client.once("now").start().await.unwrap();
+        let running = client.once("now").start().await.unwrap();
 
         let shown = json(url, &["jobs", "--key-prefix", "a:"]);
         let states: Vec<_> = shown["jobs"].as_array().unwrap().iter().map(in_short).collect();
@@ -146,7 +146,7 @@ async fn the_jobs_of_every_sort_of_server_are_shown_with_their_last_runs() {
             "{one}"
         );
         assert_eq!(one["succeeded_ms"], one["ended"]["at_ms"], "{one}");
-        drop(going_on);
+        drop(running);
         client.close().await;
     }
 }

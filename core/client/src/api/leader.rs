@@ -14,7 +14,7 @@ use crate::host::{Completion, Host, Kind, LockRef, Op, campaign_pause};
 
 /// The leadership of a group of processes: at most one of them leads at a time.
 ///
-/// Whoever wants to lead *campaigns*, and is served in order of arrival. A *term* is a renewed lease, 10 s long by
+/// A process that wants to lead *campaigns*, and is served in order of arrival. A *term* is a renewed lease, 10 s long by
 /// default; its number rises from term to term, and is the fencing token. A leader is known by its client id, never by
 /// its host, so two processes of one host are two candidates. When a leader resigns, or closes its client, the next
 /// candidate leads within two round trips; when a leader dies, the next one leads as soon as the term ends.

@@ -122,13 +122,7 @@ impl Check<'_> {
                 .map_err(named)
         };
         let max_hold = bound("max_hold", acquire.max_hold_ms)?;
-        if max_hold.is_some_and(|max_hold| max_hold < LeaseDuration::MIN.get()) {
-            return Err(named(Error::new(
-                ErrorKind::InvalidArgument,
-                Operation::Acquire,
-                "max_hold is below 100 ms, the shortest lease; give more",
-            )));
-        }
+        check_max_hold(max_hold).map_err(named)?;
         let context = acquire.context.map(Context::from_u64);
         let blocked: Vec<Context> = acquire.blocked.into_iter().map(Context::from_u64).collect();
         let within = acquire
@@ -191,6 +185,18 @@ impl Check<'_> {
             return Err(forked(self.settings, operation));
         }
         Ok(LeaseId::from_u64(session_id(lease)))
+    }
+}
+
+/// Refuses a longest time of holding that is shorter than any lease.
+fn check_max_hold(max_hold: Option<Duration>) -> Result<(), Error> {
+    match max_hold {
+        Some(max_hold) if max_hold < LeaseDuration::MIN.get() => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            Operation::Acquire,
+            "max_hold is below 100 ms, the shortest lease; give more",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::{Cmd, RedisError, Value, cmd};
-use steadlock::{Client, ErrorKind, Lease};
+use steadlock::{Client, ErrorKind, Lease, OnFailure, Run, Term};
 
 use crate::rules::Rule;
 use crate::support::version::Version;
@@ -18,6 +18,7 @@ const NAMES: [&str; 3] = ["x", "x{t}", "{t}x"];
 struct OtherTenant {
     client: Client,
     held: Vec<Lease>,
+    runs: Vec<(Run, Term)>,
     keys: Vec<String>,
     channels: Vec<String>,
 }
@@ -26,7 +27,7 @@ impl OtherTenant {
     async fn on(server: &Redis) -> Self {
         let connect = || Client::builder().url(server.url()).key_prefix("other:").connect();
         let (client, waiting) = (connect().await.unwrap(), connect().await.unwrap());
-        let mut held = Vec::new();
+        let (mut held, mut runs) = (Vec::new(), Vec::new());
         for name in NAMES {
             for kind in KINDS {
                 let name = format!("{kind}-{name}");
@@ -37,18 +38,38 @@ impl OtherTenant {
                 };
                 tokio::spawn(async move { other.acquire().await });
             }
+            let job = client.once(name).on_failure(OnFailure::Keep);
+            let failed = work::begin("start", &job.clone().key("a:{b}")).await.unwrap();
+            failed.fail().await.unwrap();
+            let run = work::begin("start", &client.once(format!("other-{name}")))
+                .await
+                .unwrap();
+            runs.push((run, client.leader(name).campaign().await.unwrap()));
         }
         // Each lock has a channel, and each fair lock also has a channel of grants.
         let wanted = NAMES.len() * (KINDS.len() + 1);
         eventually("all wait", SOON, || channels_of(server, "other:").len() == wanted).await;
         let keys = strings(server.run(&["KEYS", "*"]));
-        for word in ["token", "fair", "alive", "rw", "rw-readers", "semaphore"] {
+        let words = [
+            "token",
+            "fair",
+            "alive",
+            "rw",
+            "rw-readers",
+            "semaphore",
+            "once",
+            "job",
+            "leader",
+            "term",
+        ];
+        for word in words.into_iter().chain(["done-a%3A%7Bb%7D"]) {
             let are = keys.iter().filter(|key| key.ends_with(&format!(":{word}")));
             assert!(are.count() >= NAMES.len(), "{word} is missing in {keys:?}");
         }
         Self {
             client,
             held,
+            runs,
             keys,
             channels: channels_of(server, ""),
         }
@@ -162,6 +183,9 @@ async fn a_tenant_cannot_reach_keys_or_channels_of_another() {
     for lease in other.held {
         assert!(lease.is_valid());
         lease.release().await.unwrap();
+    }
+    for (run, term) in other.runs {
+        assert!(run.is_valid() && term.is_valid());
     }
     other.client.close().await;
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{LocalBoxFuture, try_join, try_join_all};
-use steadlock::{Client, Error, ErrorKind, Lease, Lock, ReleaseOutcome};
+use steadlock::{Client, Error, ErrorKind, Lease, Lock, OnFailure, ReleaseOutcome, Run, SkipReason, Started, Term};
 use steadlock_protocol::Reply;
 use tokio::task::JoinHandle;
 
@@ -81,6 +81,8 @@ pub async fn run_as_client(server: &Redis, url: &str, prefix: &str, name: &str, 
         all.push(Box::pin(work.readers_and_a_writer(tag)));
         all.push(Box::pin(work.permits(tag)));
         all.push(Box::pin(work.fair_turns(tag)));
+        all.push(Box::pin(work.runs(tag)));
+        all.push(Box::pin(work.terms(tag)));
     }
     try_join_all(all).await?;
     if notice == Notice::Messages {
@@ -186,6 +188,67 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Tests runs of a job: one begins, another is skipped, and a key is done.
+    async fn runs(&self, tag: &str) -> Result<(), Failure> {
+        let name = format!("{}-runs{tag}", self.name);
+        let job = |client: &Client| client.once(&name).key("a:{b}").on_failure(OnFailure::Keep);
+        let run = begin("run: start", &job(&self.one)).await?;
+        in_step("run: extend", run.extend(Some(Duration::from_secs(40)))).await?;
+        skips("run: another is skipped", &self.two.once(&name), SkipReason::Running).await?;
+        in_step("run: end", run.fail()).await?;
+        skips("run: the key is done", &job(&self.two), SkipReason::Done).await?;
+        let last = in_step("run: history", self.two.once(&name).last_run()).await?;
+        expect("run: has a history", last.is_some())?;
+        let unused = begin("run: start again", &self.two.once(&name)).await?;
+        drop(unused);
+        Ok(())
+    }
+
+    /// Tests terms of a leader: candidates, an observer, and a chosen successor.
+    async fn terms(&self, tag: &str) -> Result<(), Failure> {
+        let name = format!("{}-terms{tag}", self.name);
+        let (one, two) = (self.one.leader(&name), self.two.leader(&name));
+        let term = in_step("term: campaign", one.campaign()).await?;
+        let mut observer = two.observe();
+        let seen = in_step("term: observe", observer.next()).await?;
+        expect("term: is seen", seen.number() == term.number())?;
+        let campaign = |leader: &steadlock::Leader| {
+            let leader = leader.clone().wait(self.notice.wait_limit());
+            tokio::spawn(async move { leader.campaign().await })
+        };
+        let first = campaign(&one);
+        self.has_candidates(&two, 1).await?;
+        let second = campaign(&two);
+        let candidates = self.has_candidates(&two, 2).await?;
+        in_step("term: resign", term.resign_to(&candidates[1])).await?;
+        let second = in_term("term: the second candidate leads", second).await?;
+        in_step("term: observe a change", observer.next()).await?;
+        in_step("term: resign", second.resign()).await?;
+        let first = in_term("term: the first candidate leads", first).await?;
+        in_step("term: resign", first.resign()).await?;
+        Ok(())
+    }
+
+    /// Returns the candidates once there are `count`.
+    async fn has_candidates(
+        &self,
+        leader: &steadlock::Leader,
+        count: usize,
+    ) -> Result<Vec<steadlock::Candidate>, Failure> {
+        let start = Instant::now();
+        loop {
+            let candidates = in_step("term: inspect", leader.current()).await?.candidates;
+            if candidates.len() == count {
+                return Ok(candidates);
+            }
+            expect(
+                "term: candidates are in the queue",
+                start.elapsed() < Duration::from_secs(4),
+            )?;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Starts a waiter. Returns once it listens to the name's channels, or after 400 ms, as it may have no right to.
     async fn waiter(&self, lock: &Lock, name: &str) -> JoinHandle<Result<Lease, Error>> {
         wait(self.server, lock, name, self.notice).await
@@ -225,6 +288,27 @@ async fn await_grant(step: impl Into<String>, waiter: JoinHandle<Result<Lease, E
     })
 }
 
+/// Begins a run of a job, which must be granted.
+pub async fn begin(step: &str, job: &steadlock::Once) -> Result<Run, Failure> {
+    match in_step(step, job.start()).await? {
+        Started::Run(run) => Ok(run),
+        Started::Skipped(skipped) => panic!("{step}: {skipped}"),
+    }
+}
+
+async fn skips(step: &str, job: &steadlock::Once, reason: SkipReason) -> Result<(), Failure> {
+    let started = in_step(step, job.start()).await?;
+    let is_right = matches!(started, Started::Skipped(skipped) if skipped.reason() == reason);
+    expect(step, is_right)
+}
+
+async fn in_term(step: &str, campaign: JoinHandle<Result<Term, Error>>) -> Result<Term, Failure> {
+    campaign.await.expect("no panic").map_err(|error| Failure {
+        step: step.into(),
+        error: Some(error).filter(|error| error.kind() == ErrorKind::Misconfigured),
+    })
+}
+
 /// Does everything that operators do with the locks of other clients. `holder` is the client that holds them.
 pub async fn run_as_operator(server: &Redis, url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
     let operator = Notice::Messages.connect(url, "").await?;
@@ -244,6 +328,11 @@ pub async fn run_as_operator(server: &Redis, url: &str, holder: &Client, name: &
             &operator,
             holder,
             format!("{name}-limit{tag}"),
+        )));
+        all.push(Box::pin(end_run_and_term(
+            &operator,
+            holder,
+            format!("{name}-run{tag}"),
         )));
     }
     try_join_all(all).await?;
@@ -274,6 +363,25 @@ async fn force_release(
     release(at("release"), next).await?;
     expect(at("is free"), !in_step(at("inspect"), seen.is_locked()).await?)?;
     other.close().await;
+    Ok(())
+}
+
+/// Forces the ends of a run and of a term, and of both once nobody has them.
+async fn end_run_and_term(operator: &Client, holder: &Client, name: String) -> Result<(), Failure> {
+    let (job, leader) = (operator.once(&name), operator.leader(&name));
+    let run = begin("run: start", &holder.once(&name)).await?;
+    let term = in_step("term: campaign", holder.leader(&name).campaign()).await?;
+    for is_held in [true, false] {
+        let last = in_step("run: history", job.last_run()).await?;
+        expect("run: has a history", last.is_some())?;
+        let seen = in_step("term: inspect", leader.current()).await?;
+        expect("term: is seen", seen.term.is_some() == is_held)?;
+        for lock in [job.as_lock(), leader.as_lock()] {
+            let was_held = in_step("force", operator.force_release(&lock)).await?;
+            expect("was held", was_held == is_held)?;
+        }
+    }
+    drop((run, term));
     Ok(())
 }
 
@@ -312,6 +420,18 @@ pub async fn run_as_watcher(url: &str, holder: &Client, name: &str) -> Result<()
         let left = in_step("available", watcher.semaphore(&name, 3).available()).await?;
         expect("one is left", left == 1)?;
         release("release", held).await?;
+        let name = format!("{name}-run{tag}");
+        let job = watcher.once(&name);
+        let last_run = || in_step("run: history", job.last_run());
+        expect("run: no history", last_run().await?.is_none())?;
+        let run = begin("run: start", &holder.once(&name)).await?;
+        expect("run: has a history", last_run().await?.is_some())?;
+        in_step("run: end", run.succeed()).await?;
+        expect("run: keeps its history", last_run().await?.is_some())?;
+        let term = in_step("term: campaign", holder.leader(&name).campaign()).await?;
+        let seen = in_step("term: inspect", watcher.leader(&name).current()).await?;
+        expect("term: is seen", seen.number() == term.number())?;
+        in_step("term: resign", term.resign()).await?;
     }
     watcher.close().await;
     Ok(())

@@ -45,15 +45,10 @@ end
 -- its client ("<owner> <last seen> <token>") and the token; returns nil if no live waiter is among the first MOST_DEAD
 -- members. Skips dead waiters, and members that are not owner ids. Also skips a waiter whose last-seen time is ahead of
 -- the clock, because the clock was set back since then: its client would not trust a grant message with such a time.
--- `successor` is a waiter that comes before all others, if it is in the queue; empty or nil for none.
-local function grant_next(stored, time, successor)
+local function grant_next(stored, time)
   local now = microseconds(time)
   for _ = 1, MOST_DEAD do
-    local owner = successor
-    if not successor or successor == '' or redis.call('ZREM', KEYS[3], successor) == 0 then
-      owner = redis.call('ZPOPMIN', KEYS[3])[1]
-    end
-    successor = nil
+    local owner = redis.call('ZPOPMIN', KEYS[3])[1]
     if not owner then
       return nil
     end
@@ -78,13 +73,13 @@ end
 
 -- Grants the lock to the first live waiter after a release or a forced release. Grants nothing if another program has
 -- overwritten the wait queue or the token; the release itself must not fail for that reason.
-local function try_to_grant(successor)
+local function try_to_grant()
   if is_of_other_type('ZCARD', KEYS[3]) or is_of_other_type('GET', KEYS[2]) then
     return nil
   end
   local stored = redis.call('GET', KEYS[2])
   if not token_error(stored) then
-    return grant_next(stored, redis.call('TIME'), successor)
+    return grant_next(stored, redis.call('TIME'))
   end
 end
 

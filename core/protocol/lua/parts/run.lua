@@ -28,7 +28,8 @@ local function read_run(key)
   if owner and since and client and is_owner(owner) and is_milliseconds(since)
       and (not took or is_milliseconds(took)) then
     return {owner = owner, since = since, took = took, client = client}
-  elseif not owner and redis.call('EXISTS', key) == 0 then
+  elseif not owner and redis.call('PTTL', key) == -2 then
+    -- Not EXISTS: operators and watchers read runs too, and may not use it.
     return nil
   end
   return nil, redis.error_reply('STEADLOCK_FORM a hash that is no run of a job')

@@ -245,7 +245,7 @@ impl Keys {
             Key::TokenIfDrawn => Key::Own(Word::TOKEN),
             Key::DoneIfKeyed => {
                 let done = self.run.as_ref().and_then(|run| run.run_key());
-                return done.map(|key| self.name.done(key));
+                return done.map(|key| key.done(&self.name));
             }
             Key::Name | Key::Own(_) => key,
         };

@@ -181,7 +181,7 @@ fn no_two_names_share_a_key_or_a_channel_of_ours() {
             ("leader grants", name.grants("leader-grants", client(1))),
         ];
         let done = [("a", "done a"), ("a:token", "done a:token")];
-        let done = done.map(|(key, what)| (what, name.done(&RunKey::parse(key).unwrap())));
+        let done = done.map(|(key, what)| (what, RunKey::parse(key).unwrap().done(&name)));
         for (what, key) in words
             .into_iter()
             .chain(grants)
@@ -270,7 +270,7 @@ fn a_key_is_the_name_or_ours_and_a_channel_is_ours_or_redissons() {
     let words = words();
     for name in names() {
         let mut own: BTreeSet<String> = words.iter().map(|word| text(&name.own(*word))).collect();
-        own.insert(text(&name.done(&RunKey::parse("a:{b}").unwrap())));
+        own.insert(text(&RunKey::parse("a:{b}").unwrap().done(&name)));
         let (keys, channels) = keys_and_channels(&name);
         for key in keys {
             assert!(key == name.as_str() || own.contains(&key), "{key}");

@@ -226,19 +226,19 @@ impl Elections {
         };
         let is_asked = |owner: &str| io.is_identity_asked(owner);
         let is_complete = |leadership: &mut Leadership| !leadership.owners().any(is_asked);
-        let Some(mut leadership) = election.answer.take_if(is_complete) else {
+        let Some(leadership) = election.answer.take_if(is_complete) else {
             return;
         };
-        leadership.name(|owner| io.identity_of(owner));
+        let leadership = leadership.named(|owner| io.identity_of(owner));
         let number = leadership.number();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         election.observers.retain_mut(|observer| {
-            let is_told = !std::mem::take(&mut observer.is_newer_than_call) && observer.seen != number;
-            told.extend(is_told.then_some(observer.ticket));
-            !is_told
+            let is_reported = !std::mem::take(&mut observer.is_newer_than_call) && observer.seen != number;
+            reported.extend(is_reported.then_some(observer.ticket));
+            !is_reported
         });
         let is_stale = std::mem::take(&mut election.is_stale);
-        for ticket in told {
+        for ticket in reported {
             let state = LockState {
                 leadership: Some(Box::new(leadership.clone())),
                 ..LockState::default()

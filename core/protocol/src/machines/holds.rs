@@ -58,11 +58,7 @@ impl Holds {
             Input::Granted(ticket, new) => self.start(io, ticket, new, now),
             Input::Enter(reentry) => self.reenter(io, reentry, now),
             Input::Confirm(ticket, confirm) => self.confirm(io, ticket, confirm, now),
-            Input::RunEnded(lease, end) => {
-                if let Some(hold) = self.of_lease(lease).and_then(|id| self.hold_mut(id)) {
-                    hold.end_as(end);
-                }
-            }
+            Input::RunEnded(lease, end) => self.run_ended(lease, end),
             Input::Release(ticket, lease) => self.release(io, ticket, lease, now),
             Input::Extend { ticket, lease, by } => self.extend(io, ticket, lease, by, now),
             Input::ExtensionOver(ticket) => self.extension_over(io, ticket, now),
@@ -114,6 +110,12 @@ impl Holds {
             }
         }
         transitions::after(self, io, &before);
+    }
+
+    fn run_ended(&mut self, lease: LeaseId, end: Ending) {
+        if let Some(hold) = self.of_lease(lease).and_then(|id| self.hold_mut(id)) {
+            hold.end_as(end);
+        }
     }
 
     /// Records a new hold, and sets its timers in the same step.

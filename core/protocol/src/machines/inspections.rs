@@ -45,7 +45,7 @@ pub(crate) enum Question {
     Length,
     /// The last runs of a job.
     LastRun,
-    /// Who leads.
+    /// The leader of a group.
     Leadership,
     /// A forced release: removes the record, no matter who holds the lock.
     Force,
@@ -322,9 +322,8 @@ fn awaits_identity(io: &Io, state: &LockState) -> bool {
 
 /// Adds the programs of the holder, the leader and the candidates to a state, if they are known.
 fn named(io: &Io, mut state: LockState) -> LockState {
-    if let Some(leadership) = &mut state.leadership {
-        leadership.name(|owner| io.identity_of(owner));
-    }
+    let program = |owner: &str| io.identity_of(owner);
+    state.leadership = state.leadership.map(|leadership| Box::new(leadership.named(program)));
     if let Some(holder) = &mut state.holder {
         holder.client = holder.client.take().or_else(|| io.identity_of(&holder.owner));
     }

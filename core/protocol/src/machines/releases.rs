@@ -442,7 +442,9 @@ impl Release {
         match record {
             Record::Mine { .. } => ReleaseOutcome::Released,
             Record::Absent | Record::Others if is_unanswered => match (self.first_sent, self.deadline) {
-                (Some(sent), Some(deadline)) if sent < deadline => ReleaseOutcome::Released,
+                (Some(sent), Some(deadline)) if sent < deadline && !self.keys.kind.never_waits() => {
+                    ReleaseOutcome::Released
+                }
                 _ => ReleaseOutcome::Unknown,
             },
             Record::Absent => ReleaseOutcome::Expired,

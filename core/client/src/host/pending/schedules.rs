@@ -112,7 +112,7 @@ fn a_lock_that_is_granted_while_its_caller_gives_up_is_released_once() {
         let (was_waiting, mut commands_sent) = (granted.was_waiting, granted.later_commands);
         let _ = commands.poll_many(&mut Context::from_waker(Waker::noop()), &mut commands_sent, 16);
         let releases = commands_sent.iter().filter(
-            |command| matches!(command, Command::Run { op: CheckedOp::Release(lease), .. } if lease.get() == 7),
+            |command| matches!(command, Command::Run { op: CheckedOp::Release(lease, _), .. } if lease.get() == 7),
         );
         // The engine releases a grant that it gets back.
         let ends = usize::from(was_received) + releases.count() + usize::from(!was_waiting);

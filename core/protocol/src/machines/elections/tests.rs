@@ -44,16 +44,16 @@ impl Alone {
     }
 
     /// Returns the tickets that are completed, with the number of the term that they learn of.
-    fn told(&mut self) -> Vec<(Ticket, u64)> {
+    fn reported(&mut self) -> Vec<(Ticket, u64)> {
         let outcomes = self.bench.outcomes().into_iter();
-        let told = outcomes.map(|(ticket, outcome)| match outcome {
+        let reported = outcomes.map(|(ticket, outcome)| match outcome {
             Outcome::State(LockState {
                 leadership: Some(leadership),
                 ..
             }) => (ticket, leadership.number()),
             other => panic!("{other:?}"),
         });
-        told.collect()
+        reported.collect()
     }
 }
 
@@ -71,26 +71,26 @@ fn term(number: u64) -> Result<Reply, CallError> {
 }
 
 #[test]
-fn a_caller_is_told_of_another_term_than_the_one_that_it_has_seen() {
+fn a_caller_learns_of_another_term_than_the_one_that_it_has_seen() {
     for (seen, now) in [(0, 5), (5, 6), (5, 0)] {
         let mut alone = Alone::new(Bench::new());
         alone.observe(ONE, seen);
         alone.answer(term(seen));
-        assert_eq!(alone.told(), []);
+        assert_eq!(alone.reported(), []);
         alone.input(Input::MayHaveChanged(alone.id()));
         alone.answer(term(now));
-        assert_eq!(alone.told(), [(ONE, now)]);
+        assert_eq!(alone.reported(), [(ONE, now)]);
     }
 }
 
 #[test]
-fn callers_with_different_knowledge_are_told_different_things() {
+fn callers_with_different_knowledge_get_different_answers() {
     let mut alone = Alone::new(Bench::new());
     alone.observe(ONE, 5);
     alone.answer(term(5));
     alone.observe(TWO, 4);
     alone.answer(term(5));
-    assert_eq!(alone.told(), [(TWO, 5)]);
+    assert_eq!(alone.reported(), [(TWO, 5)]);
     assert_eq!(alone.elections.tickets(), [ONE]);
 }
 
@@ -102,9 +102,9 @@ fn an_answer_that_may_be_older_than_the_callers_knowledge_does_not_count_for_it(
     // The second caller has already seen the next term, which the call in flight may not know.
     alone.observe(TWO, 6);
     alone.reply(call, term(5));
-    assert_eq!(alone.told(), [(ONE, 5)]);
+    assert_eq!(alone.reported(), [(ONE, 5)]);
     alone.answer(term(6));
-    assert_eq!(alone.told(), []);
+    assert_eq!(alone.reported(), []);
     assert_eq!(alone.elections.tickets(), [TWO]);
 }
 
@@ -119,7 +119,7 @@ fn a_message_during_a_call_makes_the_client_ask_once_more() {
     assert_eq!(alone.bench.calls(), []);
     alone.reply(call, term(5));
     alone.answer(term(6));
-    assert_eq!(alone.told(), [(ONE, 6)]);
+    assert_eq!(alone.reported(), [(ONE, 6)]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn without_messages_the_client_polls_and_at_the_end_of_the_lease_at_once() {
 }
 
 #[test]
-fn an_observer_goes_on_over_an_outage() {
+fn an_observer_continues_over_an_outage() {
     let mut alone = Alone::new(Bench::without_connection());
     alone.observe(ONE, 5);
     assert_eq!(alone.bench.calls(), []);
@@ -153,7 +153,7 @@ fn an_observer_goes_on_over_an_outage() {
     alone.answer(refusal("LOADING"));
     alone.input(Input::PollDue(alone.id()));
     alone.answer(term(6));
-    assert_eq!(alone.told(), [(ONE, 6)]);
+    assert_eq!(alone.reported(), [(ONE, 6)]);
 }
 
 #[test]
@@ -187,13 +187,13 @@ fn an_election_is_forgotten_a_second_after_its_last_observer() {
     );
     // The answer to the last question is for nobody.
     alone.answer(term(6));
-    assert_eq!(alone.told(), []);
+    assert_eq!(alone.reported(), []);
     alone.observe(TWO, 6);
     assert_eq!(alone.bench.io.due(Timer::Unwatch(alone.id())), None);
     alone.input(Input::LingerOver(alone.id()));
     assert_eq!(alone.elections.len(), 1, "somebody observes it again");
     alone.answer(term(7));
-    assert_eq!(alone.told(), [(TWO, 7)]);
+    assert_eq!(alone.reported(), [(TWO, 7)]);
     alone.input(Input::LingerOver(alone.id()));
     let steps = alone.bench.io.take_steps();
     assert!(matches!(steps[..], [Step::Unwatch(..)]), "{steps:?}");
@@ -205,7 +205,7 @@ fn an_answer_waits_for_the_programs_that_it_names() {
     let mut alone = Alone::new(Bench::with_identity());
     alone.observe(ONE, 5);
     alone.answer(term(6));
-    assert_eq!(alone.told(), []);
+    assert_eq!(alone.reported(), []);
     let call = alone.bench.call();
     let known = Ok(Reply::Array(vec![
         Reply::Int(1),

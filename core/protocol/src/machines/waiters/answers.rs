@@ -61,16 +61,8 @@ impl Waiters {
             Verdict::TooLate(late) => self.too_late(io, ticket, late, now),
             Verdict::Held { holder, found } => {
                 request.refused();
-                // A single attempt does not join the queue. The answer to an overdue attempt counts too, because the
-                // attempt after it may never be answered.
-                if let Some(found) = found.filter(|_| !request.is_once()) {
-                    request.mark_in_server_queue();
-                    io.step(Step::Fair(FairInput::HasJoined {
-                        lock,
-                        ticket,
-                        keys: Arc::clone(request.keys()),
-                        found,
-                    }));
+                if let Some(found) = found {
+                    has_joined(io, request, ticket, found);
                 }
                 let refused = Refused {
                     ticket,
@@ -555,6 +547,21 @@ impl Waiters {
             io.step(Step::Fair(FairInput::Left(lock, ticket)));
         }
     }
+}
+
+/// Notes that a request has a place in the server's queue, and starts to keep that place. A single attempt does not join
+/// the queue. The answer to an overdue attempt counts too, because the attempt after it may never be answered.
+fn has_joined(io: &mut Io, request: &mut Request, ticket: Ticket, found: ClockReading) {
+    if request.is_once() {
+        return;
+    }
+    request.mark_in_server_queue();
+    io.step(Step::Fair(FairInput::HasJoined {
+        lock: request.lock(),
+        ticket,
+        keys: Arc::clone(request.keys()),
+        found,
+    }));
 }
 
 /// Reports that an attempt was answered.

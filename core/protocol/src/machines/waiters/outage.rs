@@ -15,7 +15,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Keys;
 use crate::name::LockName;
-use crate::run::Skip;
+use crate::skip::Skip;
 use crate::step::{FairInput, GrantKind, Granted, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::types::{OnUnavailable, Outcome};
