@@ -20,7 +20,7 @@ RUST = ROOT / "core" / "client" / "src" / "api"
 NODE = ROOT / "packages" / "node" / "dist"
 JVM = ROOT / "packages" / "jvm" / "target" / "classes"
 
-WITH_DETAILS = ("LockLost", "LockTimeout")
+WITH_DETAILS = ("LockLost", "LockTimeout", "Skipped")
 """The kinds of errors that have more fields than message, lock and operation."""
 
 CONSTRUCTORS = ("new", "caused", "closed", "lost", "lost_and_forgotten")

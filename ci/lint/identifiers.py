@@ -22,8 +22,6 @@ HEADING = "### In identifiers"
 #: Words that are right in the files below a folder, each with the reason.
 ALLOWED = {
     ("", "watched"): "only leases are not watched but renewed; objects, descriptors and servers may be watched",
-    ("packages/spring", "candidate"): "a bean or a leader can be a candidate in Spring",
-    ("packages/spring", "candidates"): "as above",
     ("ci/interop/jvm", "tries"): "`setIdleBetweenTries` is a method of Spring",
 }
 SHELL_NAME = re.compile(r"\b([A-Za-z_]\w*)(?=\+?=|\(\))|(?<=\$)([A-Za-z_]\w*)|(?<=\$\{)[!#]?([A-Za-z_]\w*)")

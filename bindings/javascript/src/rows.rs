@@ -68,7 +68,11 @@ impl Words {
             outcomes: ReleaseOutcome::ALL.iter().map(|outcome| outcome.as_str()).collect(),
             reasons: LostReason::ALL.iter().map(|reason| reason.as_str()).collect(),
             kinds: ErrorKind::ALL.iter().map(|kind| kind.name()).collect(),
-            lock_kinds: Kind::NAMES.to_vec(),
+            // The packages have no jobs and no leaders yet.
+            lock_kinds: Kind::NAMES
+                .into_iter()
+                .filter(|name| !["once", "leader"].contains(name))
+                .collect(),
             policies: OnUnavailable::ALL.map(OnUnavailable::as_str).to_vec(),
             option_names: Options::ALL.iter().map(|(name, _)| camel_case(name)).collect(),
             option_kinds: Options::ALL.iter().map(|(_, kind)| kind.as_str()).collect(),

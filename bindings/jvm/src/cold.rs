@@ -220,7 +220,7 @@ pub fn extend(client: u64, tag: u64, lease: u64, by_ms: Option<f64>) -> bool {
     start(client, tag, Op::Extend { lease, by_ms })
 }
 
-/// What a caller asks for beside the lease of a run of a job.
+/// The terms of a run of a job: all that a caller asks for beside its lease.
 #[derive(uniffi::Record)]
 pub struct NativeRun {
     /// The length of the lease in milliseconds; `None` for that of the client.
@@ -239,7 +239,7 @@ pub struct NativeRun {
     pub key: Option<String>,
     /// How long the server remembers that the key is done, in milliseconds.
     pub keep_ms: Option<f64>,
-    /// What a failure means.
+    /// The effect of a failure.
     pub on_failure: Option<String>,
 }
 

@@ -28,7 +28,7 @@
 //! The last runs of a job are `u8` 0 for none. Otherwise `u8` 1, the state of the run that began last
 //! as text, when it began as `i64`, its client, when a run last succeeded as `i64`, and then `u8` 0,
 //! or `u8` 1 and the run that ended last: when, and how long it took in milliseconds, as `i64`, the
-//! outcome as text, and its client. Who leads is `u8` 0 if it was not asked for. Otherwise `u8` 1, the
+//! outcome as text, and its client. The leader is `u8` 0 if it was not asked for. Otherwise `u8` 1, the
 //! number of the term as `i64` (−1: nobody leads), when it began as `i64`, the leader as a holder, and
 //! the candidates: their number as `u32`, and for each its owner id as text and its client.
 //!

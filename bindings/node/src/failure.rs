@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use napi_derive::napi;
 use steadlock::host::{ClientInfo, Error, Holder, Operation};
-use steadlock_javascript::spelled;
+use steadlock_javascript::{reason_of, spelled};
 
 /// An error.
 #[napi(object, object_from_js = false)]
@@ -19,8 +19,12 @@ pub struct NativeFailure {
     pub lock_name: Option<String>,
     /// The holder of the lock by the server's last reply.
     pub holder: Option<NativeHolder>,
-    /// The reason for the loss of the lease.
+    /// The reason for the loss of the lease, or why a job was not run.
     pub reason: Option<String>,
+    /// When the other run of the job began, in milliseconds since 1970.
+    pub since_ms: Option<f64>,
+    /// How long the other run of the job took, in milliseconds.
+    pub took_ms: Option<f64>,
     /// The server to which the error belongs.
     pub node: Option<String>,
     /// Whether the same call can succeed later.
@@ -61,7 +65,9 @@ impl From<&Error> for NativeFailure {
             operation: error.operation().to_string(),
             lock_name: error.lock_name().map(str::to_owned),
             holder: error.holder().map(NativeHolder::from),
-            reason: error.reason().map(|reason| reason.as_str().to_owned()),
+            reason: reason_of(error).map(str::to_owned),
+            since_ms: error.skip().and_then(|skip| skip.since).map(|since| since as f64),
+            took_ms: error.skip().and_then(|skip| skip.took).map(milliseconds),
             node: error.node().map(str::to_owned),
             retryable: error.is_retryable(),
             skipped: error.is_skipped(),

@@ -1,7 +1,9 @@
 //! Errors and holders as plain data. JavaScript makes an error object of the kind's class from an error.
 
+use std::time::Duration;
+
 use steadlock::host::{ClientInfo, Error, Holder, Operation};
-use steadlock_javascript::spelled;
+use steadlock_javascript::{reason_of, spelled};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -17,7 +19,15 @@ pub(crate) fn failure(error: &Error) -> JsValue {
         ("operation", error.operation().to_string().into()),
         ("lockName", text(error.lock_name())),
         ("holder", error.holder().map_or(JsValue::UNDEFINED, holder)),
-        ("reason", text(error.reason().map(|reason| reason.as_str()))),
+        ("reason", text(reason_of(error))),
+        (
+            "sinceMs",
+            number(error.skip().and_then(|skip| skip.since).map(|since| since as f64)),
+        ),
+        (
+            "tookMs",
+            number(error.skip().and_then(|skip| skip.took).map(milliseconds)),
+        ),
         ("node", text(error.node())),
         ("retryable", error.is_retryable().into()),
         ("skipped", error.is_skipped().into()),
@@ -27,10 +37,9 @@ pub(crate) fn failure(error: &Error) -> JsValue {
 /// Returns the holder of a lock as a `NativeHolder`.
 #[inline(never)]
 pub(crate) fn holder(holder: &Holder) -> JsValue {
-    let remaining = holder.remaining.map(|remaining| remaining.as_micros() as f64 / 1e3);
     object(&[
         ("owner", holder.owner.as_str().into()),
-        ("remainingMs", remaining.map_or(JsValue::UNDEFINED, JsValue::from)),
+        ("remainingMs", number(holder.remaining.map(milliseconds))),
         ("client", holder.client.as_deref().map_or(JsValue::UNDEFINED, client)),
     ])
 }
@@ -45,6 +54,15 @@ fn client(info: &ClientInfo) -> JsValue {
         ("since", (info.since as f64).into()),
         ("label", info.label.as_str().into()),
     ])
+}
+
+fn number(number: Option<f64>) -> JsValue {
+    number.map_or(JsValue::UNDEFINED, JsValue::from)
+}
+
+/// Returns a duration in milliseconds, with microseconds as the fraction.
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1e3
 }
 
 /// Returns the error for a caller whose lease was lost for `reason`. `is_forgotten` means that the lease needs no

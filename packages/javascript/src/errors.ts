@@ -3,6 +3,7 @@ import { type NativeClientInfo, type NativeFailure, type NativeHolder, native } 
 /** The kinds of errors, the same in every language of Steadlock. */
 export type ErrorKind =
   | 'LockTimeout'
+  | 'Skipped'
   | 'NotOwner'
   | 'LockLost'
   | 'Cancelled'
@@ -22,6 +23,15 @@ export type ErrorKind =
  * - `closed`: the client was closed
  */
 export type LostReason = 'expired' | 'removed' | 'stolen' | 'max_hold' | 'closed';
+
+/**
+ * The reason why a job was not run.
+ *
+ * - `running`: another run of the job is going on
+ * - `done`: the job, or this key of it, is done
+ * - `unavailable`: the server is unavailable, and `onUnavailable` is `'skip'`
+ */
+export type SkipReason = 'running' | 'done' | 'unavailable';
 
 /** The holder of a lock, by the server's last reply. */
 export interface Holder {
@@ -73,8 +83,12 @@ export interface ErrorDetails {
   readonly operation?: Operation | undefined;
   /** The holder of the lock. */
   readonly holder?: Holder | undefined;
-  /** The reason for the loss of the lease. */
-  readonly reason?: LostReason | undefined;
+  /** The reason for the loss of the lease, or why a job was not run. */
+  readonly reason?: LostReason | SkipReason | undefined;
+  /** When the other run of the job began, in milliseconds since 1970. */
+  readonly sinceMs?: number | undefined;
+  /** How long the other run of the job took, in milliseconds. */
+  readonly tookMs?: number | undefined;
   /** The server to which the error belongs. */
   readonly node?: string | undefined;
   /** Whether the same call can succeed later; false if it is left out. */
@@ -166,7 +180,27 @@ export class LockLostError extends SteadlockError {
 
   constructor(message: string, details: ErrorDetails = {}) {
     super('LockLost', message, details);
-    this.reason = details.reason ?? null;
+    this.reason = (details.reason as LostReason | undefined) ?? null;
+  }
+}
+
+/** A job was not run, because another run of it is going on, or it is done, or the server is unavailable. */
+export class SkippedError extends SteadlockError {
+  /** Why the job was not run. */
+  readonly reason: SkipReason | null;
+  /** When the other run began, by the server's clock; `null` if there is none. */
+  readonly since: Date | null;
+  /** How long the other run took, in milliseconds; `null` while it is going on. */
+  readonly tookMs: number | null;
+  /** The program that runs or ran the job, and for how long others are kept out if nothing renews the run. */
+  readonly holder: Holder | null;
+
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('Skipped', message, details);
+    this.reason = (details.reason as SkipReason | undefined) ?? null;
+    this.since = details.sinceMs === undefined ? null : new Date(details.sinceMs);
+    this.tookMs = details.tookMs ?? null;
+    this.holder = details.holder ?? null;
   }
 }
 
@@ -219,6 +253,7 @@ const CLASSES: Record<
   ) => SteadlockError
 > = {
   LockTimeout: LockTimeoutError,
+  Skipped: SkippedError,
   NotOwner: NotOwnerError,
   LockLost: LockLostError,
   Unavailable: UnavailableError,
@@ -235,7 +270,7 @@ export function errorOf(failure: NativeFailure): SteadlockError {
     ...failure,
     operation: failure.operation as Operation,
     holder: holder && holderOf(holder),
-    reason: failure.reason as LostReason | undefined,
+    reason: failure.reason as LostReason | SkipReason | undefined,
   };
   const Class = CLASSES[kind as keyof typeof CLASSES];
   return Class ? new Class(message, details) : new SteadlockError(kind as ErrorKind, message, details);

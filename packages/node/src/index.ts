@@ -20,6 +20,8 @@ export {
   MisconfiguredError,
   NotOwnerError,
   type Operation,
+  SkippedError,
+  type SkipReason,
   SteadlockError,
   UnavailableError,
 } from './errors.js';

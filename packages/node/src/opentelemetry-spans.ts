@@ -12,6 +12,8 @@ type Outcome =
   | 'degraded'
   | 'timed_out'
   | 'skipped'
+  | 'running'
+  | 'done'
   | 'cancelled'
   | 'unavailable'
   | 'misconfigured'
@@ -21,6 +23,7 @@ type Outcome =
 
 const OUTCOMES: Readonly<Record<ErrorKind, Outcome>> = {
   LockTimeout: 'timed_out',
+  Skipped: 'skipped',
   NotOwner: 'refused',
   LockLost: 'lost',
   Cancelled: 'cancelled',
@@ -31,8 +34,14 @@ const OUTCOMES: Readonly<Record<ErrorKind, Outcome>> = {
   Forked: 'refused',
 };
 
+/** Returns the outcome of an acquisition that failed. */
+function outcomeOf({ kind, reason, skipped }: NativeFailure): Outcome {
+  if (skipped) return 'skipped';
+  return kind === 'Skipped' ? (reason as Outcome) : OUTCOMES[kind as ErrorKind];
+}
+
 /** The outcomes of a wait that are not errors. */
-const NON_ERRORS: readonly Outcome[] = ['granted', 'degraded', 'timed_out', 'skipped', 'cancelled'];
+const NON_ERRORS: readonly Outcome[] = ['granted', 'degraded', 'timed_out', 'skipped', 'running', 'done', 'cancelled'];
 
 /** The reasons for a loss that the program itself did not cause. */
 const ERROR_REASONS: readonly LostReason[] = ['expired', 'removed', 'stolen'];
@@ -92,7 +101,7 @@ class RecordedWait implements WaitSpan {
   }
 
   failed(failure: NativeFailure): void {
-    this.#end(failure.skipped ? 'skipped' : OUTCOMES[failure.kind as ErrorKind], failure);
+    this.#end(outcomeOf(failure), failure);
   }
 
   cancelled(): void {

@@ -46,6 +46,7 @@ def test_each_error_kind_has_a_class() -> None:
         (steadlock.LockTimeoutError, TimeoutError),
         (steadlock.MisconfiguredError, RuntimeError),
         (steadlock.NotOwnerError, RuntimeError),
+        (steadlock.SkippedError, RuntimeError),
         (steadlock.UnavailableError, ConnectionError),
     ],
 )

@@ -56,6 +56,8 @@ export interface NativeFailure {
   readonly lockName?: string;
   readonly holder?: NativeHolder;
   readonly reason?: string;
+  readonly sinceMs?: number;
+  readonly tookMs?: number;
   readonly node?: string;
   readonly retryable: boolean;
   readonly skipped: boolean;

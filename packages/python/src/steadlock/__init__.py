@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from steadlock import _loading as _loading
 from steadlock._native import __version__ as __version__
-from steadlock._outcomes import LostReason, ReleaseOutcome
+from steadlock._outcomes import LostReason, ReleaseOutcome, SkipReason
 from steadlock._settings import INHERIT, Duration, OnBusy, OnUnavailable
 from steadlock._threads.client import Client, connect, redlock
 from steadlock._threads.lease import Lease
@@ -32,6 +32,7 @@ from steadlock.errors import (
     LockTimeoutError,
     MisconfiguredError,
     NotOwnerError,
+    SkippedError,
     SteadlockError,
     UnavailableError,
 )
@@ -63,6 +64,8 @@ __all__ = [
     "ReadWriteLock",
     "ReleaseOutcome",
     "Semaphore",
+    "SkipReason",
+    "SkippedError",
     "SteadlockError",
     "UnavailableError",
     "aio",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar, final, overload
 
-from steadlock._outcomes import LostReason, Released
+from steadlock._outcomes import LostReason, Released, SkipReason
 
 ERROR_KINDS: Final[list[str]]
 LOCK_KINDS: Final[list[str]]
@@ -22,8 +22,8 @@ def shown(name: str) -> str: ...
 def lost_error(name: str, reason: LostReason, is_forgotten: bool) -> Exception: ...
 
 # Sets the function that makes exceptions:
-# `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable, skipped)` returns the exception for an
-# error of the core.
+# `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable, skipped, skip)` returns the exception
+# for an error of the core.
 def make_errors_by(
     make: Callable[
         [
@@ -37,6 +37,7 @@ def make_errors_by(
             str | None,
             bool,
             bool,
+            Skip | None,
         ],
         Exception,
     ],
@@ -190,6 +191,9 @@ class AtEnd:
 # The holder of a lock: the owner id, the rest of its lease in seconds, and the information of its client: host, process
 # id, program, language, version, start time, label.
 Holder: TypeAlias = tuple[str, float | None, tuple[str, int, str, str, str, int, str] | None]
+
+# Why a job was not run; when the other run began, in seconds since 1970; and how many seconds it took.
+Skip: TypeAlias = tuple[SkipReason, float | None, float | None]
 
 # The holder of a lock, `None` if it is free; and for a semaphore with held permits, their number and the limit.
 State: TypeAlias = tuple[Holder | None, tuple[int, int] | None]

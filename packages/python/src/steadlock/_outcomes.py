@@ -25,3 +25,6 @@ LostReason: TypeAlias = Literal["expired", "removed", "stolen", "max_hold", "clo
 
 Released: TypeAlias = tuple[int, ReleaseOutcome, LostReason | None]
 """The number of a released lease, the outcome, and the reason for the loss if the outcome is `expired` or `stolen`."""
+
+SkipReason: TypeAlias = Literal["running", "done", "unavailable"]
+"""Why a job was not run."""

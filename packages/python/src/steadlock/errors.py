@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, TypedDict
 
 from steadlock import _native
+from steadlock._outcomes import SkipReason
 from steadlock._shown import shown
 
 
@@ -54,10 +55,13 @@ def holder_of(holder: _native.Holder | None) -> Holder | None:
 
 
 def _client_info(host: str, pid: int, program: str, language: str, version: str, since: int, label: str) -> ClientInfo:
-    # The number comes from the server, where any program can have written it.
+    return ClientInfo(host, pid, program, language, version, _time_of(since), label)
+
+
+def _time_of(seconds: float) -> datetime:
+    """Returns a time that came from the server, where any program can have written it."""
     last = datetime.max.replace(tzinfo=UTC)
-    made = datetime.fromtimestamp(since, UTC) if since < last.timestamp() else last
-    return ClientInfo(host, pid, program, language, version, made, label)
+    return datetime.fromtimestamp(seconds, UTC) if seconds < last.timestamp() else last
 
 
 class SteadlockError(Exception):
@@ -176,6 +180,47 @@ class NotOwnerError(SteadlockError, RuntimeError):
     """
 
 
+class SkippedError(SteadlockError, RuntimeError):
+    """A job was not run, because another run of it is going on, or it is done, or the server is unavailable."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lock_name: str | None = None,
+        operation: str = "acquire",
+        node: str | None = None,
+        retryable: bool = False,
+        cause: str | None = None,
+        skipped: bool = False,
+        reason: SkipReason | None = None,
+        since: datetime | None = None,
+        took: float | None = None,
+        holder: Holder | None = None,
+    ) -> None:
+        super().__init__(
+            message,
+            lock_name=lock_name,
+            operation=operation,
+            node=node,
+            retryable=retryable,
+            cause=cause,
+            skipped=skipped,
+        )
+        self.reason = reason
+        """Why the job was not run: `running` (another run is going on), `done` (the job or the key is done), or
+        `unavailable` (the server is unavailable, and `on_unavailable` is `"skip"`).
+        """
+        self.since = since
+        """When the other run began, in UTC by the server's clock, if there is one."""
+        self.took = took
+        """How many seconds the other run took; `None` while it is going on."""
+        self.holder = holder
+        """The program that runs or ran the job, and for how many seconds others are kept out if nothing renews the
+        run.
+        """
+
+
 class UnavailableError(SteadlockError, ConnectionError):
     """The server did not answer in time, could not be reached, or temporarily cannot serve. With `skipped`, the lock
     was skipped for that reason.
@@ -201,6 +246,7 @@ _BY_KIND: dict[str, type[SteadlockError]] = {
     "LockTimeout": LockTimeoutError,
     "Misconfigured": MisconfiguredError,
     "NotOwner": NotOwnerError,
+    "Skipped": SkippedError,
     "Unavailable": UnavailableError,
 }
 
@@ -216,6 +262,7 @@ def _from_core(
     node: str | None,
     retryable: bool,
     skipped: bool,
+    skip: _native.Skip | None,
 ) -> SteadlockError:
     """Makes the exception for an error of the core."""
     found = _BY_KIND.get(kind, SteadlockError)
@@ -229,6 +276,10 @@ def _from_core(
     }
     if found is LockTimeoutError:
         return LockTimeoutError(text, **common, holder=holder_of(holder))
+    if found is SkippedError and skip is not None:
+        why, since, took = skip
+        began = None if since is None else _time_of(since)
+        return SkippedError(text, **common, reason=why, since=began, took=took, holder=holder_of(holder))
     if found is LockLostError:
         return LockLostError(text, **common, reason=reason)
     return found(text, **common)

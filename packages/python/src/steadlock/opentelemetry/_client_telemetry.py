@@ -27,6 +27,7 @@ from steadlock.errors import (
     LockTimeoutError,
     MisconfiguredError,
     NotOwnerError,
+    SkippedError,
     SteadlockError,
     UnavailableError,
 )
@@ -251,6 +252,8 @@ def outcome_of(error: BaseException) -> str:
         return "cancelled"
     if error.skipped:
         return "skipped"
+    if isinstance(error, SkippedError) and error.reason is not None:
+        return error.reason
     return next((word for kinds, word in _OUTCOMES if isinstance(error, kinds)), "unavailable")
 
 

@@ -321,7 +321,7 @@ public class Skipped internal constructor(private val failure: Failure) : RunRes
     override fun toString(): String = failure.message
 }
 
-/** What a failed run means for later requests. */
+/** The effect of a failed run on later requests. */
 public enum class OnFailure {
     /** The job may run again at once, and its key too. */
     RETRY,
@@ -370,7 +370,7 @@ public data class EndedRun(
     }
 }
 
-/** What became of the run that began last. */
+/** The state of the run that began last. */
 public enum class RunState {
     /** The run goes on. */
     RUNNING,

@@ -16,7 +16,7 @@ import java.util.function.Consumer
  * The leadership of a group of processes: at most one of them leads at a time. Immutable: each `with` method returns a
  * changed copy.
  *
- * Whoever wants to lead *campaigns*, and is served in order of arrival. A [Term] is a renewed lease, 10 s long by
+ * A process that wants to lead *campaigns*, and is served in order of arrival. A [Term] is a renewed lease, 10 s long by
  * default; its number rises from term to term, and is the fencing token. A leader is known by its client, never by its
  * host. When a leader resigns, or closes its client, the next candidate leads within two round trips; when a leader
  * dies, the next one leads as soon as the term ends.
@@ -214,7 +214,7 @@ public class LeaderObserver internal constructor(private val leader: NamedLeader
 }
 
 /**
- * Who leads, and who would lead next.
+ * The present leader, and those that would lead next.
  *
  * @property term the present term, or null if nobody leads
  * @property candidates the live candidates in their order, at most 100

@@ -5,7 +5,7 @@ import io.github.steadlock.SkipReason
 import java.time.Duration
 import java.time.Instant
 
-/** What a release says beside whose hold it ends. */
+/** All that a release says beside the hold that it ends. */
 internal sealed interface Ending {
     /** A plain release. */
     data object Plain : Ending
@@ -30,7 +30,7 @@ internal enum class RunEnd {
     UNUSED,
 }
 
-/** What a request for a run asks for beside its lease; null stands for the core's default. */
+/** All that a request for a run asks for beside its lease; null stands for the core's default. */
 internal data class RunTerms(
     val atLeastMs: Double? = null,
     val key: String? = null,
