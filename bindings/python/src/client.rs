@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use steadlock::host::{
-    self, Acquire, Completion, Error, ErrorKind, Event, Host, Level, OnUnavailable, Op, Operation, Options, Pending,
-    PerProcess,
+    self, Acquire, Completion, Error, ErrorKind, Event, Host, Kind, Level, OnUnavailable, Op, Operation, Options,
+    Pending, PerProcess, Run, RunEnd,
 };
 
 use crate::interpreter_end::WaitingThread;
@@ -169,7 +169,7 @@ impl Client {
                 let appended = convert::completion(py, &done).and_then(|lease| granted.append(lease));
                 if let (Err(_), Completion::Granted(lease)) = (&appended, &done) {
                     // Python had no memory for the object, so the program could not release the lease.
-                    self.release_later(lease.id());
+                    self.return_grant(lease.id());
                 }
                 appended
             }
@@ -192,9 +192,71 @@ impl Client {
         self.host.submit(Op::Release { lease })
     }
 
-    /// Releases a lease without waiting for the reply.
+    /// Releases a lease without waiting for the reply. A run of a job has failed then.
     fn release_later(&self, lease: u64) {
         drop(self.host.start(Op::Release { lease }));
+    }
+
+    /// Releases a lease that no caller got, without waiting for the reply. A run of a job has not begun then.
+    fn return_grant(&self, lease: u64) {
+        return_grant(&self.host, lease);
+    }
+
+    #[pyo3(signature = (lease, succeeded, at_least_ms, interruptible))]
+    fn end_run<'py>(
+        &self,
+        py: Python<'py>,
+        lease: u64,
+        succeeded: bool,
+        at_least_ms: Option<f64>,
+        interruptible: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, end_of_run(lease, succeeded, at_least_ms), interruptible)
+    }
+
+    #[pyo3(signature = (lease, succeeded, at_least_ms))]
+    fn submit_end_run(&self, lease: u64, succeeded: bool, at_least_ms: Option<f64>) -> u64 {
+        self.host.submit(end_of_run(lease, succeeded, at_least_ms))
+    }
+
+    fn last_run<'py>(&self, py: Python<'py>, lock: LockRef, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::LastRun { lock: lock.0 }, interruptible)
+    }
+
+    fn submit_last_run(&self, lock: LockRef) -> u64 {
+        self.host.submit(Op::LastRun { lock: lock.0 })
+    }
+
+    #[pyo3(signature = (lease, to, interruptible))]
+    fn resign<'py>(
+        &self,
+        py: Python<'py>,
+        lease: u64,
+        to: Option<String>,
+        interruptible: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::Resign { lease, to }, interruptible)
+    }
+
+    #[pyo3(signature = (lease, to))]
+    fn submit_resign(&self, lease: u64, to: Option<String>) -> u64 {
+        self.host.submit(Op::Resign { lease, to })
+    }
+
+    #[pyo3(signature = (lock, seen, interruptible))]
+    fn leadership<'py>(
+        &self,
+        py: Python<'py>,
+        lock: LockRef,
+        seen: Option<u64>,
+        interruptible: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::Leadership { lock: lock.0, seen }, interruptible)
+    }
+
+    #[pyo3(signature = (lock, seen))]
+    fn submit_leadership(&self, lock: LockRef, seen: Option<u64>) -> u64 {
+        self.host.submit(Op::Leadership { lock: lock.0, seen })
     }
 
     fn release_innermost<'py>(
@@ -300,6 +362,24 @@ impl Client {
     }
 }
 
+/// Releases a lease that no caller got, without waiting for the reply.
+fn return_grant(host: &Host, lease: u64) {
+    drop(host.start(Op::EndRun {
+        lease,
+        end: RunEnd::Unused,
+        at_least_ms: None,
+    }));
+}
+
+fn end_of_run(lease: u64, succeeded: bool, at_least_ms: Option<f64>) -> Op {
+    let end = if succeeded { RunEnd::Succeeded } else { RunEnd::Failed };
+    Op::EndRun {
+        lease,
+        end,
+        at_least_ms,
+    }
+}
+
 /// The error of a client for which the system has no descriptors.
 fn no_descriptor(error: &io::Error) -> Error {
     let cause = format!("the client cannot signal its results: {error}");
@@ -344,15 +424,33 @@ struct LockSettings {
     max_hold: Option<f64>,
     fencing: bool,
     on_unavailable: Option<String>,
+    run: Run,
 }
+
+/// The terms of a run, in the order of the package's `RunTerms`.
+type RunTerms = (Option<f64>, Option<String>, Option<f64>, Option<String>);
 
 impl<'py> FromPyObject<'_, 'py> for LockSettings {
     type Error = PyErr;
 
     fn extract(settings: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let py = settings.py();
+        let lock = settings.getattr(names::lock(py))?.extract::<LockRef>()?.0;
+        let run = match &lock {
+            host::LockRef::One(Kind::Once, _) => {
+                let (at_least_ms, key, keep_ms, on_failure): RunTerms = settings.getattr(names::run(py))?.extract()?;
+                Run {
+                    at_least_ms,
+                    key,
+                    keep_ms,
+                    on_failure,
+                }
+            }
+            _ => Run::default(),
+        };
         Ok(Self {
-            lock: settings.getattr(names::lock(py))?.extract::<LockRef>()?.0,
+            lock,
+            run,
             wait: settings.getattr(names::wait(py))?.extract()?,
             lease: settings.getattr(names::lease(py))?.extract()?,
             renew: settings.getattr(names::renew(py))?.extract()?,
@@ -365,9 +463,11 @@ impl<'py> FromPyObject<'_, 'py> for LockSettings {
 
 impl LockSettings {
     fn acquire(self, context: Option<u64>, blocked: Vec<u64>) -> Op {
+        let is_run = matches!(self.lock, host::LockRef::One(Kind::Once, _));
         Op::Acquire(Acquire {
             lock: self.lock,
-            context,
+            // A request for a run never waits, so it cannot wait for itself: another run of the caller is one as any.
+            context: context.filter(|_| !is_run),
             wait_ms: self.wait,
             lease_ms: self.lease,
             renew: self.renew,
@@ -375,6 +475,7 @@ impl LockSettings {
             no_fencing: !self.fencing,
             on_unavailable: self.on_unavailable.as_deref().and_then(OnUnavailable::parse),
             blocked,
+            run: self.run,
             ..Acquire::default()
         })
     }
@@ -500,7 +601,7 @@ impl LockWaits {
             if let Ok(Completion::Granted(lease)) = &result {
                 let mut granted = self.granted();
                 if interpreter_end::must_end_thread() {
-                    drop(host.start(Op::Release { lease: lease.id() }));
+                    return_grant(host, lease.id());
                 } else {
                     granted.insert(number, lease.id());
                 }
@@ -519,7 +620,7 @@ impl LockWaits {
     pub(crate) fn end(&self, host: &Host) -> Option<Pending> {
         let granted: Vec<u64> = self.granted().drain().map(|(_, lease)| lease).collect();
         for lease in granted {
-            drop(host.start(Op::Release { lease }));
+            return_grant(host, lease);
         }
         host.end_waits()
     }

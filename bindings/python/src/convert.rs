@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 use steadlock::host::{
-    Completion, Error, ErrorKind, Field, Holder, Kind, Line, LostReason, Metric, OnUnavailable, OptionValue,
+    ClientInfo, Completion, Error, ErrorKind, Field, Holder, Kind, LastRun, Leadership, Line, LostReason, Metric,
+    OnUnavailable, OptionValue,
 };
 
 use crate::lease::Lease;
@@ -17,12 +18,9 @@ pub(crate) fn error_kinds() -> Vec<&'static str> {
     ErrorKind::ALL.iter().map(|kind| kind.name()).collect()
 }
 
-/// Returns the names of all kinds of lock that the package has. A test compares the kinds of the package with these
-/// names.
+/// Returns the names of all kinds of lock. A test compares the kinds of the package with these names.
 pub(crate) fn lock_kinds() -> Vec<&'static str> {
-    // The package has no jobs and no leaders yet.
-    let names = Kind::NAMES.iter().copied();
-    names.filter(|name| !["once", "leader"].contains(name)).collect()
+    Kind::NAMES.to_vec()
 }
 
 /// Returns the ways in which an acquisition can end in an outage. The package checks its arguments against them.
@@ -69,9 +67,13 @@ pub(crate) fn completion<'py>(py: Python<'py>, completion: &Completion) -> PyRes
                 .into_pyobject(py)?
                 .into_any()
         }
-        Completion::State(state) => (state.holder.as_ref().map(holder), state.permits)
-            .into_pyobject(py)?
-            .into_any(),
+        Completion::State(state) => {
+            let last_run = state.last_run.as_deref().map(last_run);
+            let leadership = state.leadership.as_deref().map(leadership);
+            (state.holder.as_ref().map(holder), state.permits, last_run, leadership)
+                .into_pyobject(py)?
+                .into_any()
+        }
         Completion::Forced(was_held) => PyBool::new(py, *was_held).to_owned().into_any(),
         Completion::Held { .. } | Completion::Connected | Completion::Extended | Completion::Closed => {
             py.None().into_bound(py)
@@ -85,18 +87,68 @@ type Info<'a> = (&'a str, u32, &'a str, &'a str, &'a str, u64, &'a str);
 /// Converts a holder: the owner id, the rest of the lease in seconds, and the information of its client.
 fn holder(holder: &Holder) -> (&str, Option<f64>, Option<Info<'_>>) {
     let left = holder.remaining.map(|left| left.as_secs_f64());
-    let info = holder.client.as_deref().map(|info| {
+    (&holder.owner, left, holder.client.as_deref().map(client_info))
+}
+
+fn client_info(info: &ClientInfo) -> Info<'_> {
+    (
+        &info.host,
+        info.pid,
+        &info.program,
+        &info.language,
+        &info.version,
+        info.since,
+        &info.label,
+    )
+}
+
+/// The last runs of a job, in the order of the package's `LastRun` and `EndedRun`. Times are in seconds.
+type LastRunRow<'a> = (
+    &'static str,
+    Option<f64>,
+    Option<Info<'a>>,
+    Option<EndedRunRow<'a>>,
+    Option<f64>,
+);
+type EndedRunRow<'a> = (f64, f64, &'static str, Option<Info<'a>>);
+
+fn last_run(last: &LastRun) -> LastRunRow<'_> {
+    let ended = last.ended.as_ref().map(|ended| {
         (
-            &*info.host,
-            info.pid,
-            &*info.program,
-            &*info.language,
-            &*info.version,
-            info.since,
-            &*info.label,
+            seconds(ended.at),
+            ended.took.as_secs_f64(),
+            ended.outcome.as_str(),
+            ended.client.as_deref().map(client_info),
         )
     });
-    (&holder.owner, left, info)
+    (
+        last.state.as_str(),
+        last.started.map(seconds),
+        last.client.as_deref().map(client_info),
+        ended,
+        last.succeeded.map(seconds),
+    )
+}
+
+/// The leader, as its term's number, its start in seconds and its holder; and the candidates, each as its owner id and
+/// its client.
+type LeadershipRow<'a> = (Option<TermRow<'a>>, Vec<(&'a str, Option<Info<'a>>)>);
+type TermRow<'a> = (u64, f64, (&'a str, Option<f64>, Option<Info<'a>>));
+
+fn leadership(leadership: &Leadership) -> LeadershipRow<'_> {
+    let term = leadership.term.as_ref();
+    let candidates = leadership.candidates.iter();
+    (
+        term.map(|term| (term.number, seconds(term.since), holder(&term.holder))),
+        candidates
+            .map(|candidate| (&*candidate.owner, candidate.client.as_deref().map(client_info)))
+            .collect(),
+    )
+}
+
+/// Returns a time in seconds that is given in milliseconds.
+fn seconds(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1e3
 }
 
 /// Converts a line of the log: its level, its text, and its facts as named fields.
@@ -158,8 +210,11 @@ pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'
         error.is_retryable(),
         error.is_skipped(),
         error.skip().map(|skip| {
-            let since = skip.since.map(|since| since as f64 / 1e3);
-            (skip.reason.as_str(), since, skip.took.map(|took| took.as_secs_f64()))
+            (
+                skip.reason.as_str(),
+                skip.since.map(seconds),
+                skip.took.map(|took| took.as_secs_f64()),
+            )
         }),
     ))
 }

@@ -82,6 +82,13 @@ mod _native {
         crate::convert::make_errors_by(py, make);
     }
 
+    /// Returns how many seconds a candidate waits before it campaigns again, after this many terms that it lost or could
+    /// not have, one after another.
+    #[pyfunction]
+    fn campaign_pause(failures: u32) -> f64 {
+        steadlock::host::campaign_pause(failures).as_secs_f64()
+    }
+
     /// Called at the end of the interpreter. From now on no thread but the calling one gets a lock. Waits until the
     /// waiting threads have ended by `SystemExit`, at most `limit_ms`.
     #[pyfunction]

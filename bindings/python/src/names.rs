@@ -26,6 +26,7 @@ names! {
     __notes__
     _abandon
     _begin_to_leave
+    _body_raised
     _entered
     _innermost_scope
     _leave
@@ -45,6 +46,7 @@ names! {
     on_unavailable
     remove
     renew
+    run
     submit
     sys
     wait

@@ -54,6 +54,9 @@ impl ScopeEnd {
         let error = if lease.is_none() {
             interrupt.until_done(|| scope.call_method0(names::_not_entered(py)))?
         } else {
+            if !kind.is_none() {
+                interrupt.until_done(|| lease.call_method0(names::_body_raised(py)))?;
+            }
             match lease.call_method0(names::_leave(py)) {
                 Ok(error) => error,
                 Err(raised) => {

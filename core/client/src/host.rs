@@ -597,7 +597,7 @@ pub enum Op {
         lease: u64,
     },
     /// Releases one lease, and says how its run ended; for a lease that is no run, as `Release`. A plain `Release` says
-    /// that the run ended well.
+    /// that the run failed.
     EndRun {
         /// The lease's id.
         lease: u64,

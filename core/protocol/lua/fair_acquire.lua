@@ -60,8 +60,7 @@ if holder == owner then
   if pttl < tonumber(lease) then
     redis.call('PEXPIRE', lock, lease)
   end
-  -- Draws a new token, because the stored one may belong to another kind of lock with this name.
-  return {1, wants_token == '1' and draw(owner, stored, redis.call('TIME')) or ''}
+  return {1, wants_token == '1' and draw_again(owner, stored, redis.call('TIME')) or ''}
 end
 
 local time = redis.call('TIME')

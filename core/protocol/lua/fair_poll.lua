@@ -52,9 +52,8 @@ end
 local token = ''
 for i = 1, #ARGV, 2 do
   if ARGV[i] == holder and ARGV[i + 1] == '1' then
-    -- If an earlier call granted the lock to this waiter, the waiter gets a new token, because the stored one may
-    -- belong to another kind of lock with this name.
-    token = granted and drawn or draw(holder, stored, time)
+    -- An earlier call may have granted the lock to this waiter.
+    token = granted and drawn or draw_again(holder, stored, time)
   end
 end
 return {redis.call('PTTL', lock), holder or '', token, string.format('%.0f', now)}

@@ -29,12 +29,12 @@ const MISTAKES: [Change; 5] = [
     ),
     (
         Script::FairAcquire,
-        "draw(owner, stored, redis.call('TIME')) or ''}",
+        "draw_again(owner, stored, redis.call('TIME')) or ''}",
         "stored or ''}",
     ),
     (
         Script::FairPoll,
-        "granted and drawn or draw(holder, stored, time)",
+        "granted and drawn or draw_again(holder, stored, time)",
         "redis.call('GET', KEYS[2])",
     ),
 ];
@@ -58,6 +58,32 @@ fn second_attempts_that_return_the_stored_token_are_found() {
         let (seed, what) = found.unwrap_or_else(|| panic!("not found within {SEEDS} seeds: {mistake:?}"));
         println!("{:?}: seed {seed}: {what}", mistake.0);
     }
+}
+
+/// A second answer can come after the first one, whose number others may have seen already.
+#[test]
+fn a_leader_that_asks_again_keeps_the_number_of_its_term() {
+    let keys = ["leader", "token", "queue:leader-fair", "alive", "term"];
+    let (one, other) = (
+        "00000000-0000-4000-8000-000000000001:1",
+        "00000000-0000-4000-8000-000000000002:1",
+    );
+    let mut store = Store::new();
+    let mut call =
+        |script, arguments: &[&str], now| run(&mut store, None, script, &keys, arguments, ServerTime::from_micros(now));
+    let ask = ["30000", one, "1", "0"];
+    let first = token_for(one, &call(Script::FairAcquire, &ask, 1_000_000));
+    assert!(first.is_some());
+    assert_eq!(token_for(one, &call(Script::FairAcquire, &ask, 2_000_000)), first);
+    assert_eq!(token_for(one, &call(Script::FairPoll, &[one, "1"], 3_000_000)), first);
+    call(Script::FairRelease, &[one, "channel", ""], 4_000_000);
+    let ask = ["30000", other, "1", "0"];
+    let second = token_for(other, &call(Script::FairAcquire, &ask, 5_000_000));
+    assert!(second > first);
+    assert_eq!(
+        token_for(other, &call(Script::FairPoll, &[other, "1"], 6_000_000)),
+        second
+    );
 }
 
 struct Random(u64);

@@ -31,7 +31,8 @@ impl Check<'_> {
         Ok(match op {
             Op::Acquire(acquire) => self.check_acquire(acquire)?,
             Op::Release { lease } => {
-                CheckedOp::Release(self.check_lease(lease, Operation::Release)?, RunEnd::Succeeded.into())
+                // The caller does not say that the job did its work.
+                CheckedOp::Release(self.check_lease(lease, Operation::Release)?, RunEnd::Failed.into())
             }
             Op::EndRun {
                 lease,

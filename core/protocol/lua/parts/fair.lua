@@ -41,6 +41,19 @@ local function draw(owner, stored, time)
   return token
 end
 
+-- Returns the token of an owner that holds the lock already. Draws a new one, because the stored one may belong to
+-- another kind of lock with this name; but a term keeps its number, because others may have seen it.
+local function draw_again(owner, stored, time)
+  local term = KEYS[5] and redis.pcall('GET', KEYS[5])
+  if type(term) == 'string' then
+    local leader, number = string.match(term, '^(%S+) (%d+) ')
+    if leader == owner then
+      return number
+    end
+  end
+  return draw(owner, stored, time)
+end
+
 -- Grants the lock, which must be free, to the first live waiter. Returns the waiter's owner id, the grant message for
 -- its client ("<owner> <last seen> <token>") and the token; returns nil if no live waiter is among the first MOST_DEAD
 -- members. Skips dead waiters, and members that are not owner ids. Also skips a waiter whose last-seen time is ahead of

@@ -24,9 +24,9 @@ type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(crate) struct Runs {
     /// By name: what the server knows.
     jobs: BTreeMap<usize, Job>,
-    /// What the replica has received.
+    /// The writes that the replica has received.
     replica: BTreeMap<usize, Job>,
-    /// What the caller of each owner asked for.
+    /// The terms that the caller of each owner asked for.
     terms: BTreeMap<Owner, Terms>,
     /// The owners whose run was granted to its caller.
     granted: BTreeSet<Owner>,
@@ -40,7 +40,7 @@ pub(crate) struct Runs {
     keys: BTreeMap<(usize, Vec<u8>), &'static str>,
 }
 
-/// What a server knows of a job.
+/// All that a server knows of a job.
 #[derive(Clone, Debug, Default)]
 struct Job {
     /// Until when the job is done, in milliseconds of the server's clock.
@@ -76,7 +76,7 @@ pub(crate) struct Ran<'a> {
 }
 
 impl Runs {
-    // What the sessions hand out.
+    // The calls that the sessions hand out.
 
     /// Notes what the caller of an attempt asked for. Different keys of a job must be different keys on the server.
     pub(crate) fn asks(&mut self, name: usize, call: &Call, terms: Terms) -> Checked {
@@ -142,7 +142,7 @@ impl Runs {
         )
     }
 
-    // What happens at the server.
+    // The events at the server.
 
     /// Forgets what is over by the server's clock. Called before and after each step of that clock too, because keys
     /// whose time has passed do not come back.
@@ -370,7 +370,7 @@ impl Runs {
         }
     }
 
-    // What callers are told.
+    // The answers to callers.
 
     /// Checks I17 for a caller that was skipped because of the run of `by`.
     pub(crate) fn check_skip(&self, skip: Skip, by: Option<&str>) -> Checked {
@@ -415,18 +415,18 @@ impl Runs {
     }
 
     /// Checks I17 for a caller that was told of the last runs of a job.
-    pub(crate) fn check_last_run(&self, told: &LastRun) -> Checked {
+    pub(crate) fn check_last_run(&self, answer: &LastRun) -> Checked {
         let is_begun = |started| self.begun.iter().any(|(_, since)| *since == started);
         let mut ends = self.ended.values().flatten();
-        let is_ended = told.ended.as_ref().is_none_or(|run| {
+        let is_ended = answer.ended.as_ref().is_none_or(|run| {
             let is_it = |end: &End| {
                 (end.at, end.took, end.outcome.as_str()) == (run.at, millis(run.took), run.outcome.as_str())
             };
             run.outcome == RunOutcome::Lost || ends.any(is_it)
         });
-        match told.started.is_none_or(is_begun) && is_ended {
+        match answer.started.is_none_or(is_begun) && is_ended {
             true => Ok(()),
-            false => broken("I17", format!("a caller was told {told:?}, which no run was")),
+            false => broken("I17", format!("a caller was answer {answer:?}, which no run was")),
         }
     }
 }
@@ -483,9 +483,9 @@ impl Ran<'_> {
     fn check_last_run(&self, reply: &Reply) -> Checked {
         let of = |field: &str| self.before.of_history(field);
         let (owner, ended_owner) = (of("owner"), of("ended_owner"));
-        let goes_on = self.before.run.as_ref().is_some_and(|run| run.is_of(owner));
+        let is_under_way = self.before.run.as_ref().is_some_and(|run| run.is_of(owner));
         let state: &[u8] = match owner {
-            _ if goes_on => b"running",
+            _ if is_under_way => b"running",
             [] => b"ended",
             owner if owner == ended_owner => b"ended",
             _ => b"crashed",

@@ -6,19 +6,23 @@
         with client.lock("stock") as lease:
             sell(fencing_token=lease.token)
 
-Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore` and `multi_lock`. `redlock` makes a
-client whose locks are held by a majority of several servers. `steadlock.aio` has the same API for asyncio. Durations
-are seconds or `timedelta`.
+Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore` and `multi_lock`; `once` for jobs that
+run once in a fleet, and `leader` for the leader of a group of processes. `redlock` makes a client whose locks are held
+by a majority of several servers. `steadlock.aio` has the same API for asyncio. Durations are seconds or `timedelta`.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
 from steadlock import _loading as _loading
+from steadlock._job import EndedRun, LastRun, OnFailure
+from steadlock._leader import Candidate, CurrentTerm, Leadership
 from steadlock._native import __version__ as __version__
-from steadlock._outcomes import LostReason, ReleaseOutcome, SkipReason
+from steadlock._outcomes import LostReason, ReleaseOutcome, RunOutcome, RunState, SkipReason
 from steadlock._settings import INHERIT, Duration, OnBusy, OnUnavailable
 from steadlock._threads.client import Client, connect, redlock
+from steadlock._threads.job import Job, Run
+from steadlock._threads.leader import Leader, Term
 from steadlock._threads.lease import Lease
 from steadlock._threads.lock import Hold, Lock, ReadWriteLock
 from steadlock._threads.semaphore import Semaphore
@@ -44,14 +48,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INHERIT",
+    "Candidate",
     "Client",
     "ClientInfo",
     "ClosedError",
+    "CurrentTerm",
     "Duration",
+    "EndedRun",
     "ForkedError",
     "Hold",
     "Holder",
     "InvalidArgumentError",
+    "Job",
+    "LastRun",
+    "Leader",
+    "Leadership",
     "Lease",
     "Lock",
     "LockLostError",
@@ -60,13 +71,18 @@ __all__ = [
     "MisconfiguredError",
     "NotOwnerError",
     "OnBusy",
+    "OnFailure",
     "OnUnavailable",
     "ReadWriteLock",
     "ReleaseOutcome",
+    "Run",
+    "RunOutcome",
+    "RunState",
     "Semaphore",
     "SkipReason",
     "SkippedError",
     "SteadlockError",
+    "Term",
     "UnavailableError",
     "aio",
     "connect",

@@ -8,9 +8,17 @@ from typing import Any, Generic, TypeVar
 
 from steadlock import _native
 from steadlock._connection import ConnectionT
+from steadlock._job import OnFailure, run_terms
 from steadlock._lock import NamedLock
 from steadlock._not_copyable import CLIENT_COPY_ADVICE, NotCopyable
-from steadlock._settings import Duration, LockSettings, OnUnavailable, checked_name, permits_of
+from steadlock._settings import (
+    Duration,
+    LockSettings,
+    OnUnavailable,
+    checked_name,
+    optional_milliseconds,
+    permits_of,
+)
 from steadlock._shown import shown, type_of
 from steadlock.errors import InvalidArgumentError
 
@@ -19,9 +27,11 @@ ReadWriteT = TypeVar("ReadWriteT")
 SemaphoreT = TypeVar("SemaphoreT")
 MemberT = TypeVar("MemberT", bound=NamedLock[Any, Any])
 """A possible member of a `multi_lock`: a lock or a semaphore."""
+JobT = TypeVar("JobT", bound=NamedLock[Any, Any])
+LeaderT = TypeVar("LeaderT", bound=NamedLock[Any, Any])
 
 
-class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, MemberT]):
+class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, MemberT, JobT, LeaderT]):
     """The part of a client that makes locks."""
 
     _copy_advice = CLIENT_COPY_ADVICE
@@ -171,6 +181,56 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
             LockSettings.for_lock(permit, name, wait, lease, renew, max_hold, on_unavailable, limit=limit)
         )
 
+    def once(
+        self,
+        name: str,
+        *,
+        at_least: Duration | None = None,
+        key: str | None = None,
+        keep: Duration | None = None,
+        on_failure: OnFailure | None = None,
+        lease: Duration | None = None,
+        renew: bool = True,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
+    ) -> JobT:
+        """Returns the job of this name, of which at most one run is under way at a time in the whole fleet.
+
+        `at_least` is for how long after its start a run that ended well keeps others out, at most 24 h: a little more
+        than the clocks of the instances can differ, and less than the time between two runs. The server's clock counts
+        (default: no time). `key` names the run, such as the planned time or the number of an order: 1 to 512 bytes. A
+        run of this key that ended well is not repeated while the server remembers it, for `keep`: 1 ms to 30 days
+        (default: 24 h). `on_failure` is the effect of a failed run: with `"retry"` the job may run again at once, with
+        `"keep"` the run counts as done (default: `"retry"`).
+
+        `lease` is the length of the lease, 300 ms to 24 h, which is renewed while the job runs: after a crash the job
+        is free when the lease ends (default: the client's lease). With `renew=False` a lease of this length, 100 ms to
+        24 h, is not renewed, and a job that takes longer may be run by another process at the same time. `max_hold`,
+        `fencing` and `on_unavailable` are those of `lock`; a job never runs without the server, so `"local"` fails like
+        `"fail"`.
+
+        Makes no server call and checks no range, as `lock`.
+        """
+        settings = LockSettings.for_kind("once", name, None, lease, renew, max_hold, fencing, on_unavailable)
+        run = run_terms(optional_milliseconds(at_least), key, optional_milliseconds(keep), on_failure)
+        return self._make_job(settings._replace(run=run))
+
+    def leader(
+        self,
+        name: str,
+        *,
+        term: Duration | None = None,
+        wait: Duration | None = None,
+    ) -> LeaderT:
+        """Returns the leader of the group of processes with this name.
+
+        `term` is the length of a term, 300 ms to 24 h, which is renewed while its leader lives: after a crash of the
+        leader, nobody leads for at most that long (default: 10 s). `wait` bounds every campaign (default: no bound, as
+        long as the server answers). Makes no server call and checks no range, as `lock`.
+        """
+        return self._make_leader(LockSettings.for_kind("leader", name, wait, term, True, None, True, None))
+
     def multi_lock(
         self,
         locks: Iterable[MemberT],
@@ -203,7 +263,7 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         """Returns one permit of the semaphore of this name."""
         return permits_of(checked_name(name), 1, limit)
 
-    def _own_settings(self, lock: MemberT, operation: str) -> LockSettings:
+    def _own_settings(self, lock: NamedLock[Any, Any], operation: str) -> LockSettings:
         """Returns the settings of a lock. Refuses a lock of another client."""
         settings = getattr(lock, "_settings", None)
         if not isinstance(settings, LockSettings):
@@ -222,3 +282,7 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
     def _make_read_write_lock(self, read: LockT, write: LockT) -> ReadWriteT: ...
     @abstractmethod
     def _make_semaphore(self, settings: LockSettings) -> SemaphoreT: ...
+    @abstractmethod
+    def _make_job(self, settings: LockSettings) -> JobT: ...
+    @abstractmethod
+    def _make_leader(self, settings: LockSettings) -> LeaderT: ...

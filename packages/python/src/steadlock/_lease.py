@@ -11,7 +11,7 @@ from steadlock._connection import ConnectionT
 from steadlock._context import Owner
 from steadlock._error_reports import is_ctrl_c
 from steadlock._not_copyable import LEASE_COPY_ADVICE, NotCopyable
-from steadlock._outcomes import LostReason
+from steadlock._outcomes import LostReason, Released
 from steadlock._reentrant_queue import append_result
 from steadlock._shown import shown
 from steadlock.errors import UnavailableError
@@ -152,6 +152,14 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
     @abstractmethod
     def _report_error(self, error: BaseException) -> None:
         """Reports an error of a callback, because no caller could catch it. Never raises."""
+
+    def _ending(self) -> tuple[Callable[..., Released], Callable[..., int], tuple[Any, ...]]:
+        """Returns the calls that release the lease, the blocking one and the submitted one, and their arguments."""
+        native = self._connection.native
+        return native.release, native.submit_release, (self._native.id,)
+
+    def _body_raised(self) -> None:
+        """Called when the body of a scope raised, before the lease is released. Can be called again."""
 
     def _report_release(self, outcome: str, lost: LostReason | None) -> None:
         """Reports the outcome of the release to the telemetry."""

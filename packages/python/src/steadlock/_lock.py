@@ -82,7 +82,7 @@ def free_permits(state: _native.State, limit: int) -> int:
     """Returns how many permits are free, from the server's state: the held permits and the limit. While no permit is
     held, the server has no limit, and `limit` applies.
     """
-    _, permits = state
+    _, permits, *_ = state
     if permits is None:
         return limit
     held, agreed = permits

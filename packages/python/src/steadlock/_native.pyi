@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar, final, overload
 
-from steadlock._outcomes import LostReason, Released, SkipReason
+from steadlock._outcomes import LostReason, Released, RunOutcome, RunState, SkipReason
 
 ERROR_KINDS: Final[list[str]]
 LOCK_KINDS: Final[list[str]]
@@ -42,6 +42,10 @@ def make_errors_by(
         Exception,
     ],
 ) -> None: ...
+
+# Returns how many seconds a candidate waits before it campaigns again, after this many terms that it lost or could not
+# have, one after another.
+def campaign_pause(failures: int) -> float: ...
 
 # Called at the end of the interpreter. From now on no thread but the calling one gets a lock. Waits until the waiting
 # threads have ended by `SystemExit`, at most `limit_ms`.
@@ -120,6 +124,8 @@ class _Scope(Protocol):
     def _not_entered(self) -> Exception | None: ...
 
 class _Scoped(Protocol):
+    # Called first if the body raised. Can be called again.
+    def _body_raised(self) -> None: ...
     # Releases. Returns the exception to raise if the body did not raise.
     def _leave(self) -> Exception | None: ...
     # Releases in the background. Can be called again.
@@ -190,13 +196,30 @@ class AtEnd:
 
 # The holder of a lock: the owner id, the rest of its lease in seconds, and the information of its client: host, process
 # id, program, language, version, start time, label.
-Holder: TypeAlias = tuple[str, float | None, tuple[str, int, str, str, str, int, str] | None]
+Holder: TypeAlias = tuple[str, float | None, Info | None]
 
 # Why a job was not run; when the other run began, in seconds since 1970; and how many seconds it took.
 Skip: TypeAlias = tuple[SkipReason, float | None, float | None]
 
-# The holder of a lock, `None` if it is free; and for a semaphore with held permits, their number and the limit.
-State: TypeAlias = tuple[Holder | None, tuple[int, int] | None]
+# The information of a client: host, process id, program, language, version, start time, label.
+Info: TypeAlias = tuple[str, int, str, str, str, int, str]
+
+# The last runs of a job: the state and the start of the run that began last, and its client; the run that ended last:
+# its end, how long it took, its outcome and its client; and when a run last succeeded. Times are in seconds.
+LastRun: TypeAlias = tuple[
+    RunState,
+    float | None,
+    Info | None,
+    tuple[float, float, RunOutcome, Info | None] | None,
+    float | None,
+]
+
+# The present term: its number, its start, and its holder; and the candidates in order: owner ids and clients.
+Leadership: TypeAlias = tuple[tuple[int, float, Holder] | None, list[tuple[str, Info | None]]]
+
+# The holder of a lock, `None` if it is free; for a semaphore with held permits, their number and the limit; for a job
+# that has run, its last runs; for a leader, the leadership.
+State: TypeAlias = tuple[Holder | None, tuple[int, int] | None, LastRun | None, Leadership | None]
 
 # `Exception` is a `LockTimeoutError`, or an `UnavailableError` of a skipped lock. It is a result, because only the
 # caller knows whether to raise it.
@@ -242,6 +265,9 @@ class LockSettings(Protocol):
     def fencing(self) -> bool: ...
     @property
     def on_unavailable(self) -> str | None: ...
+    # The terms of a run, only for a job.
+    @property
+    def run(self) -> tuple[float | None, str | None, float | None, str | None] | None: ...
 
 OptionValue: TypeAlias = bool | float | str | list[str] | tuple[float, float] | dict[str, str]
 
@@ -291,7 +317,21 @@ class Client:
     def submit_acquire(self, settings: LockSettings, context: int | None) -> int: ...
     def release(self, lease: int, interruptible: bool) -> Released: ...
     def submit_release(self, lease: int) -> int: ...
+    # Releases a lease in the background. A run of a job has failed then.
     def release_later(self, lease: int) -> None: ...
+    # Releases a lease that no caller got, in the background. A run of a job has not begun then.
+    def return_grant(self, lease: int) -> None: ...
+    # Ends a run of a job. `at_least_ms` replaces that of the request.
+    def end_run(self, lease: int, succeeded: bool, at_least_ms: float | None, interruptible: bool) -> Released: ...
+    def submit_end_run(self, lease: int, succeeded: bool, at_least_ms: float | None) -> int: ...
+    def last_run(self, lock: LockRef, interruptible: bool) -> State: ...
+    def submit_last_run(self, lock: LockRef) -> int: ...
+    # Ends a term. The candidate with the owner id `to` leads next, if it still waits.
+    def resign(self, lease: int, to: str | None, interruptible: bool) -> Released: ...
+    def submit_resign(self, lease: int, to: str | None) -> int: ...
+    # With `seen`, the number of a term or 0 for "nobody leads", returns as soon as that has changed.
+    def leadership(self, lock: LockRef, seen: int | None, interruptible: bool) -> State: ...
+    def submit_leadership(self, lock: LockRef, seen: int | None) -> int: ...
     def release_innermost(self, lock: LockRef, context: int, interruptible: bool) -> Released: ...
     def submit_release_innermost(self, lock: LockRef, context: int) -> int: ...
     def extend(self, lease: int, by_ms: float | None, interruptible: bool) -> None: ...

@@ -28,3 +28,14 @@ Released: TypeAlias = tuple[int, ReleaseOutcome, LostReason | None]
 
 SkipReason: TypeAlias = Literal["running", "done", "unavailable"]
 """Why a job was not run."""
+
+RunState: TypeAlias = Literal["running", "ended", "crashed"]
+"""The state of the run of a job that began last.
+
+- `running`: the run is under way
+- `ended`: the run has ended
+- `crashed`: the lease of the run is over, and nobody has reported its end: its process crashed or was cut off
+"""
+
+RunOutcome: TypeAlias = Literal["succeeded", "failed", "lost"]
+"""How a run of a job ended: `lost` if its lease ended before the run did."""

@@ -70,6 +70,17 @@ def flag(value: bool, what: str) -> bool:
     return value
 
 
+class RunTerms(NamedTuple):
+    """The terms of a run of a job: all that a caller asks for besides the lease. `None` stands for the core's default.
+    Times are in milliseconds.
+    """
+
+    at_least: float | None
+    key: str | None
+    keep: float | None
+    on_failure: str | None
+
+
 class LockSettings(NamedTuple):
     """The settings of a lock object. Times are in milliseconds. `None` is no bound for `wait` and `max_hold`, and the
     client's setting for `lease` and `on_unavailable`.
@@ -90,6 +101,8 @@ class LockSettings(NamedTuple):
     on_unavailable: OnUnavailable | None
     limit: int = 0
     """The number of permits of a semaphore."""
+    run: RunTerms | None = None
+    """The terms of a run of a job."""
 
     @classmethod
     def for_kind(

@@ -20,8 +20,9 @@ class NameTemplate:
     `"order:{order.id:08d}"`. Literal braces are doubled.
     """
 
-    def __init__(self, template: str, function: Callable[..., Any]) -> None:
+    def __init__(self, template: str, function: Callable[..., Any], decorator: str = "synchronized") -> None:
         self._template = template
+        self._decorator = decorator
         self._signature = inspect.signature(function)
         self._check(function)
 
@@ -33,13 +34,13 @@ class NameTemplate:
 
     def _check(self, function: Callable[..., Any]) -> None:
         if not isinstance(self._template, str):
-            raise TypeError(f"the name of a synchronized function's lock is a str, not a {type_of(self._template)}")
+            raise TypeError(f"{self._decorator}: a name is a str, not a {type_of(self._template)}")
         template = shown(self._template)
         try:
             fields = [field for _, field, _, _ in _formatter.parse(self._template) if field is not None]
         except ValueError as error:
             raise InvalidArgumentError(
-                f"synchronized: {template!r} is malformed: {error}", operation="acquire"
+                f"{self._decorator}: {template!r} is malformed: {error}", operation="acquire"
             ) from error
         known = self._signature.parameters
         for field in fields:
@@ -49,7 +50,7 @@ class NameTemplate:
                 # the shown template contains it.
                 what = repr(parameter) if parameter in template else "something"
                 raise InvalidArgumentError(
-                    f"synchronized: {template!r} names {what}, which is not a parameter of "
+                    f"{self._decorator}: {template!r} names {what}, which is not a parameter of "
                     f"{getattr(function, '__qualname__', function)}; it has {', '.join(known) or 'none'}",
                     operation="acquire",
                 )
@@ -66,7 +67,7 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function)
 
 
-def refuse_generators(function: Callable[..., Any]) -> None:
+def refuse_generators(function: Callable[..., Any], decorator: str = "synchronized") -> None:
     """Refuses generators. A generator's body runs after its call has returned, and so without the lock."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError("synchronized cannot guard a generator; acquire the lock inside of it")
+        raise TypeError(f"{decorator} cannot guard a generator; acquire the lock inside of it")

@@ -51,14 +51,18 @@ def holder_of(holder: _native.Holder | None) -> Holder | None:
     if holder is None:
         return None
     owner, remaining, info = holder
-    return Holder(owner, remaining, None if info is None else _client_info(*info))
+    return Holder(owner, remaining, client_info(info))
 
 
-def _client_info(host: str, pid: int, program: str, language: str, version: str, since: int, label: str) -> ClientInfo:
-    return ClientInfo(host, pid, program, language, version, _time_of(since), label)
+def client_info(info: _native.Info | None) -> ClientInfo | None:
+    """Converts the information of a client of the core."""
+    if info is None:
+        return None
+    host, pid, program, language, version, since, label = info
+    return ClientInfo(host, pid, program, language, version, time_of(since), label)
 
 
-def _time_of(seconds: float) -> datetime:
+def time_of(seconds: float) -> datetime:
     """Returns a time that came from the server, where any program can have written it."""
     last = datetime.max.replace(tzinfo=UTC)
     return datetime.fromtimestamp(seconds, UTC) if seconds < last.timestamp() else last
@@ -278,7 +282,7 @@ def _from_core(
         return LockTimeoutError(text, **common, holder=holder_of(holder))
     if found is SkippedError and skip is not None:
         why, since, took = skip
-        began = None if since is None else _time_of(since)
+        began = None if since is None else time_of(since)
         return SkippedError(text, **common, reason=why, since=began, took=took, holder=holder_of(holder))
     if found is LockLostError:
         return LockLostError(text, **common, reason=reason)

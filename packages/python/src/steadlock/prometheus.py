@@ -62,7 +62,7 @@ class SharedMetrics(NotCopyable):
 
     def __init__(
         self,
-        client: ClientBase[Any, Any, Any, Any, Any],
+        client: ClientBase[Any, Any, Any, Any, Any, Any, Any],
         folder: str | PathLike[str],
         *,
         every: Duration = 5.0,

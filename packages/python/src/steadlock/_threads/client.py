@@ -18,6 +18,8 @@ from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skip
 from steadlock._threads.connection import Connection
 from steadlock._threads.events import wait_for_events
 from steadlock._threads.greenlets import wait_in_hub
+from steadlock._threads.job import Job
+from steadlock._threads.leader import Leader
 from steadlock._threads.lease import Lease
 from steadlock._threads.lock import BaseLock, Lock, ReadWriteLock
 from steadlock._threads.semaphore import Semaphore
@@ -91,7 +93,7 @@ def redlock(
     return _make_client(open_native(None, url_list(urls), lazy, options), lazy)
 
 
-class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock]):
+class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock, Job, Leader]):
     """A client of one server, or of several primaries. Made by `connect` and `redlock`; any number of threads can use
     it.
 
@@ -197,12 +199,13 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 
         return decorate
 
-    def force_release(self, lock: BaseLock) -> bool:
+    def force_release(self, lock: BaseLock | Job | Leader) -> bool:
         """Removes the record of a lock, so that its holder loses the lock. Returns whether the lock was held. For
         operators.
 
         The holder continues until its next renewal finds the loss, or with a fixed lease until its deadline. For a
-        semaphore, removes the records of all permits; for a read side, those of all readers.
+        semaphore, removes the records of all permits; for a read side, those of all readers. A job may run again at
+        once, unless its key is done.
 
         Raises `InvalidArgumentError` for a `multi_lock` and for a lock of another client; `UnavailableError` if no
         reply came (of `redlock`: no majority of replies): then check whether the lock is still held;
@@ -251,6 +254,12 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 
     def _make_semaphore(self, settings: LockSettings) -> Semaphore:
         return Semaphore(self._connection, settings)
+
+    def _make_job(self, settings: LockSettings) -> Job:
+        return Job(self._connection, settings)
+
+    def _make_leader(self, settings: LockSettings) -> Leader:
+        return Leader(self._connection, settings)
 
 
 CONNECT_CHECK_INTERVAL = 0.1

@@ -80,7 +80,7 @@ class GreenletWaits:
                 is_wanted = False
                 self._hub_listeners.pop(request.hub, None)
             if not is_wanted and isinstance(value, _native.Lease):
-                self._native.release_later(value.id)
+                self._native.return_grant(value.id)
             remove_item(self._settled, one)
 
     def owners_have_ended(self, numbers: Iterable[int | None]) -> None:

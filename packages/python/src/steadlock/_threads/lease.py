@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from steadlock import _native
 from steadlock._context import Caller, refuse_eventlet, running_hub
@@ -68,10 +68,10 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         return outcome
 
     def _release(self) -> Released:
-        native = self._connection.native
         try:
             self._connection.forget(self)
-            released = self._connection.call(native.release, native.submit_release, self._native.id)
+            release, submit, arguments = self._ending()
+            released = self._connection.call(release, submit, *arguments)
         except BaseException:
             # The exception can have come before the release began. It can even be a `SteadlockError`: a signal handler
             # can run here, and a lock that it uses can raise.
@@ -115,8 +115,13 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         report(error)
 
 
-def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller, entered: list[Lease]) -> Lease:
-    """Acquires a lock for the caller, and appends the lease to `entered`. Raises if the lock is not granted."""
+L = TypeVar("L", bound=Lease)
+
+
+def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller, entered: list[L], make: type[L]) -> L:
+    """Acquires a lock for the caller, and appends the lease, which is a `make`, to `entered`. Raises if the lock is not
+    granted.
+    """
     refuse_eventlet("acquire")
     granted: list[_native.Lease] = []
     native = connection.native
@@ -133,7 +138,7 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
         else:
             wait = connection.events.waits.wait
             wait(hub, granted, native.submit_acquire, settings, owner.number, owner=owner.number)
-        lease = Lease(connection, granted[0], owner, settings.key)
+        lease = make(connection, granted[0], owner, settings.key)
         connection.had_fibers |= owner.is_fiber
         swept = connection.holds.add(lease, granted[0], settings.key, owner.number)
         owner.watch_end()
@@ -145,7 +150,7 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
     except BaseException as error:
         # Ctrl-C can occur between any two lines. A grant that the caller does not get must be released.
         for grant in granted:
-            native.release_later(grant.id)
+            native.return_grant(grant.id)
             connection.holds.discard(grant.id, settings.key, owner.number)
             for entry in [entry for entry in entered if entry._native is grant]:
                 # Another thread may have left the scope meanwhile.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from steadlock import _native
 from steadlock._context import current_caller
@@ -32,6 +32,22 @@ class Scope:
         ) -> None: ...
     else:
         __exit__ = _native.ScopeEnd()
+
+
+L = TypeVar("L", bound=Lease)
+
+
+def innermost_of_caller(entered: list[L]) -> L | None:
+    """Returns the lease of the scope that ends: the caller's innermost one. If the caller entered none, returns the
+    lease of the last scope that another caller entered, because some frameworks begin a scope in one thread and end it
+    in another.
+    """
+    number = current_caller().number
+    entered = entered.copy()
+    for lease in reversed(entered):
+        if lease._owner.number == number:
+            return lease
+    return entered[-1] if entered else None
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
@@ -77,19 +93,10 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         return held_by(self._connection, self._settings.key, current_caller())
 
     def __enter__(self) -> Lease:
-        return acquire(self._connection, self._settings, current_caller(), self._entered)
+        return acquire(self._connection, self._settings, current_caller(), self._entered, Lease)
 
     def _innermost_scope(self) -> Lease | None:
-        """Returns the lease of the scope that ends: the caller's innermost one. If the caller entered none, returns the
-        lease of the last scope that another caller entered, because some frameworks begin a scope in
-        one thread and end it in another.
-        """
-        number = current_caller().number
-        entered = self._entered.copy()
-        for lease in reversed(entered):
-            if lease._owner.number == number:
-                return lease
-        return entered[-1] if entered else None
+        return innermost_of_caller(self._entered)
 
     def _not_entered(self) -> Exception:
         return self._not_owner("no scope of it is entered; enter one first")
@@ -97,7 +104,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
     def _try_acquire(self, settings: LockSettings) -> Lease | None:
         """Acquires the lock; returns `None` if another owner holds it, or it is skipped."""
         try:
-            return acquire(self._connection, settings, current_caller(), [])
+            return acquire(self._connection, settings, current_caller(), [], Lease)
         except SteadlockError as error:
             if not is_not_granted(error):
                 raise
@@ -139,7 +146,7 @@ class Lock(BaseLock):
         """
         settings = self._settings.with_blocking(blocking, timeout)
         try:
-            acquire(self._connection, settings, current_caller(), [])
+            acquire(self._connection, settings, current_caller(), [], Lease)
         except SteadlockError as error:
             if settings.wait is None or not is_not_granted(error):
                 raise
@@ -191,7 +198,7 @@ class Lock(BaseLock):
         """
         connection = self._connection
         native = connection.native
-        holder, _ = connection.call(native.inspect, native.submit_inspect, self._settings.lock)
+        holder, *_ = connection.call(native.inspect, native.submit_inspect, self._settings.lock)
         return holder_of(holder)
 
 
@@ -225,7 +232,7 @@ class Hold(Scope, NotCopyable):
     def __enter__(self) -> Lease:
         if self._is_entered:
             raise RuntimeError("a hold can be entered only once; call lock.hold() for each `with`")
-        lease = acquire(self._connection, self._settings, current_caller(), self._entered)
+        lease = acquire(self._connection, self._settings, current_caller(), self._entered, Lease)
         self._is_entered = True
         return lease
 

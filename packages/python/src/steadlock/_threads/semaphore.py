@@ -47,7 +47,7 @@ class Semaphore(BaseLock):
         `ClosedError`.
         """
         settings = self._settings.with_changes(wait, lease, max_hold, renew).with_permits(permits)
-        return acquire(self._connection, settings, current_caller(), [])
+        return acquire(self._connection, settings, current_caller(), [], Lease)
 
     def try_acquire(
         self,

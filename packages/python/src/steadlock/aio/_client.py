@@ -14,6 +14,8 @@ from steadlock._options import ClientOptions, open_native, refuse_others, url_li
 from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, checked_on_busy, flag
 from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skipped, refuse_generators
 from steadlock.aio._connection import Connection
+from steadlock.aio._job import Job
+from steadlock.aio._leader import Leader
 from steadlock.aio._lease import Lease
 from steadlock.aio._lock import BaseLock, Lock, ReadWriteLock
 from steadlock.aio._semaphore import Semaphore
@@ -164,7 +166,7 @@ class Connecting(NotCopyable):
         return Client(connection)
 
 
-class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock]):
+class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock, Job, Leader]):
     """A client of one server, or of several primaries, for the tasks of one event loop. Made by `connect` and
     `redlock`.
 
@@ -272,12 +274,13 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 
         return decorate
 
-    async def force_release(self, lock: BaseLock) -> bool:
+    async def force_release(self, lock: BaseLock | Job | Leader) -> bool:
         """Removes the record of a lock, so that its holder loses the lock. Returns whether the lock was held. For
         operators.
 
         The holder continues until its next renewal finds the loss, or with a fixed lease until its deadline. For a
-        semaphore, removes the records of all permits; for a read side, those of all readers.
+        semaphore, removes the records of all permits; for a read side, those of all readers. A job may run again at
+        once, unless its key is done.
 
         Raises `InvalidArgumentError` for a `multi_lock` and for a lock of another client; `UnavailableError` if no
         reply came (of `redlock`: no majority of replies): then check whether the lock is still held;
@@ -329,6 +332,12 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 
     def _make_semaphore(self, settings: LockSettings) -> Semaphore:
         return Semaphore(self._connection, settings)
+
+    def _make_job(self, settings: LockSettings) -> Job:
+        return Job(self._connection, settings)
+
+    def _make_leader(self, settings: LockSettings) -> Leader:
+        return Leader(self._connection, settings)
 
 
 class LazyClient(Client):

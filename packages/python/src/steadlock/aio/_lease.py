@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from steadlock import _native
 from steadlock._context import Caller, TaskOwner
@@ -78,7 +78,8 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
 
     def _post_release(self) -> Request:
         connection = self._connection
-        request = connection.mailbox.post("release", connection.native.submit_release, self._native.id)
+        _, submit, arguments = self._ending()
+        request = connection.mailbox.post("release", submit, *arguments)
         connection.forget(self)
         if connection.telemetry is not None:
             request.future.add_done_callback(self._on_release_done)
@@ -169,8 +170,11 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
             report(raised)
 
 
-async def acquire(connection: Connection[Lease], settings: LockSettings, owner: Owner) -> Lease:
-    """Acquires a lock for the owner. Raises if the lock is not granted."""
+L = TypeVar("L", bound=Lease)
+
+
+async def acquire(connection: Connection[Lease], settings: LockSettings, owner: Owner, make: type[L]) -> L:
+    """Acquires a lock for the owner. Returns the lease, which is a `make`. Raises if the lock is not granted."""
     mailbox = connection.mailbox
     number = None if owner is None else owner.number
     measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
@@ -182,7 +186,7 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
         got = answer = await request.future
         if not isinstance(answer, _native.Lease):
             raise answer
-        lease = Lease(connection, answer, owner, settings.key)
+        lease = make(connection, answer, owner, settings.key)
         connection.holds.add(lease, answer, settings.key, number)
         if owner is None:
             # Without an owner, the lease lives only while the program refers to it, from the start on.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from steadlock import _native
 from steadlock._context import current_owner
@@ -51,32 +51,22 @@ class Scope:
         raise NotImplementedError
 
 
-class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
-    """The common base of locks and semaphores."""
+class EnteredLock(NamedLock[Connection[Lease], Lease], Scope):
+    """The common base of all that an `async with` can enter."""
 
     __slots__ = ("_entered",)
+    _makes: ClassVar[type[Lease]] = Lease
+    """The class of the leases."""
 
     def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
         super().__init__(connection, settings)
         self._entered: Entered = {}
 
-    def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
-        """Releases the last lease of this name that the calling task acquired; outside of an event loop, the last one
-        of the calling thread. Returns `released`, or `unknown` if the server does not answer within the command
-        timeout; the release is then retried in the background.
-
-        Raises `LockLostError` if the lock was lost, also if the release is the first to find that; `NotOwnerError` if
-        the task holds no lease of this name, also because a fixed lease has expired. See `Lease.release`.
-        """
-        owner = current_owner()
-        lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
-        if lease is None or self._connection.is_closed:
-            return self._release_unknown(owner)
-        return self._await_release(lease, lease._begin_release())
-
     @property
     def lease(self) -> Lease | None:
-        """The lease of this lock that `release` releases; `None` if there is none, or only a lost fixed lease."""
+        """The lease that the caller acquired last and has not released; `None` if there is none, or only a lost fixed
+        lease.
+        """
         owner = current_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
@@ -108,6 +98,26 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         if not body_raised:
             raise self._not_owner("other tasks entered its scopes; leave each where it was entered, or use hold()")
 
+
+class BaseLock(EnteredLock):
+    """The common base of locks and semaphores."""
+
+    __slots__ = ()
+
+    def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
+        """Releases the last lease of this name that the calling task acquired; outside of an event loop, the last one
+        of the calling thread. Returns `released`, or `unknown` if the server does not answer within the command
+        timeout; the release is then retried in the background.
+
+        Raises `LockLostError` if the lock was lost, also if the release is the first to find that; `NotOwnerError` if
+        the task holds no lease of this name, also because a fixed lease has expired. See `Lease.release`.
+        """
+        owner = current_owner()
+        lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
+        if lease is None or self._connection.is_closed:
+            return self._release_unknown(owner)
+        return self._await_release(lease, lease._begin_release())
+
     async def _await_release(self, lease: Lease, request: Request | None) -> ReleaseOutcome:
         released = await lease._await_release(request or lease._post_release())
         return self._outcome_or_raise(released, lease._native.is_forgotten)
@@ -134,7 +144,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
     async def _try_acquire(self, settings: LockSettings, owner: Owner) -> Lease | None:
         """Acquires the lock; returns `None` if another owner holds it, or it is skipped."""
         try:
-            return await acquire(self._connection, settings, owner)
+            return await acquire(self._connection, settings, owner, Lease)
         except SteadlockError as error:
             if not is_not_granted(error):
                 raise
@@ -235,12 +245,12 @@ class Lock(BaseLock):
         """
         connection = self._connection
         submit = connection.native.submit_inspect
-        holder, _ = await connection.mailbox.call("inspect", submit, self._settings.lock)
+        holder, *_ = await connection.mailbox.call("inspect", submit, self._settings.lock)
         return holder_of(holder)
 
     async def _acquire(self, settings: LockSettings, owner: Owner) -> bool:
         try:
-            await acquire(self._connection, settings, owner)
+            await acquire(self._connection, settings, owner, Lease)
         except SteadlockError as error:
             if settings.wait is None or not is_not_granted(error):
                 raise
@@ -283,14 +293,15 @@ class Hold(Scope, NotCopyable):
     def _begin(self) -> Coroutine[Any, Any, Lease]:
         return self._enter(None)
 
-    async def _enter(self, lock: BaseLock | None) -> Lease:
+    async def _enter(self, lock: EnteredLock | None) -> Lease:
         """Acquires the lock, and adds this scope to the scopes of `lock` that the task has entered. `lock` is `None`
         for `hold()`, which needs no list.
         """
         if self._lease is not None:
             raise RuntimeError("a hold can be entered only once; call lock.hold() for each `async with`")
         try:
-            self._lease = lease = await acquire(self._connection, self._settings, current_owner())
+            make = Lease if lock is None else lock._makes
+            self._lease = lease = await acquire(self._connection, self._settings, current_owner(), make)
             self._task = task = asyncio.current_task()
             if task is not None:
                 self._cancelling = task.cancelling()
@@ -303,7 +314,7 @@ class Hold(Scope, NotCopyable):
             raise
         return lease
 
-    def _undo(self, lock: BaseLock | None) -> None:
+    def _undo(self, lock: EnteredLock | None) -> None:
         """Undoes a failed entry. Idempotent."""
         if self._lease is not None:
             self._lease._abandon()
@@ -348,6 +359,8 @@ class Hold(Scope, NotCopyable):
         lease, task = self._lease, self._task
         if lease is None:
             return self._not_entered(kind is not None)
+        if kind is not None:
+            lease._body_raised()
         self._undo_cancellation()
         # The same rule as in `asyncio.timeout`: if other code has cancelled the task too, that cancellation stays in
         # effect.

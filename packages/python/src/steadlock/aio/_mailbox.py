@@ -133,6 +133,16 @@ class Mailbox(Generic[L]):
         """Makes a request, and returns its result. The request goes on if its caller is cancelled."""
         return await self.result(self.post(operation, submit, *args))
 
+    async def ask(self, operation: str, submit: Callable[..., int], *args: Any) -> Any:
+        """Makes a request, and returns its result. The request ends if its caller is cancelled."""
+        request = self.make(operation, submit, *args, must_submit=False)
+        try:
+            self.send(request)
+            return await request.future
+        except BaseException:
+            _native.uninterrupted(self.abandon, request)
+            raise
+
     async def result(self, request: Request) -> Any:
         """Returns the result of a request, which goes on if the caller is cancelled."""
         try:
@@ -234,7 +244,7 @@ class Mailbox(Generic[L]):
 
     def _release_unclaimed(self, value: object) -> None:
         if isinstance(value, _native.Lease):
-            self._native.release_later(value.id)
+            self._native.return_grant(value.id)
 
     def _attach(self, loop: asyncio.AbstractEventLoop, operation: str) -> None:
         """Moves to the running loop. Raises `MisconfiguredError` while the former loop still runs."""

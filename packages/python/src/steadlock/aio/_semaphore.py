@@ -49,7 +49,7 @@ class Semaphore(BaseLock):
         `ClosedError`.
         """
         settings = self._settings.with_changes(wait, lease, max_hold, renew).with_permits(permits)
-        return acquire(self._connection, settings, current_owner())
+        return acquire(self._connection, settings, current_owner(), Lease)
 
     def try_acquire(
         self,

@@ -34,7 +34,7 @@ __all__ = ["Instrumentation", "instrument"]
 
 
 def instrument(
-    client: ClientBase[Any, Any, Any, Any, Any],
+    client: ClientBase[Any, Any, Any, Any, Any, Any, Any],
     *,
     tracer_provider: trace.TracerProvider | None = None,
     meter_provider: metrics.MeterProvider | None = None,

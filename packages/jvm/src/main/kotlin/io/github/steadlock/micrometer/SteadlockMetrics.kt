@@ -163,7 +163,8 @@ public class SteadlockMetrics
 
                     "gauge" -> {
                         val gauge = Gauge.builder(name, this@SteadlockMetrics) { number() }
-                        gauge.tags(labels).description(meaning).register(registry)
+                        val unit = "seconds".takeIf { metric.name.endsWith("_seconds") }
+                        gauge.tags(labels).description(meaning).baseUnit(unit).register(registry)
                     }
 
                     else -> {

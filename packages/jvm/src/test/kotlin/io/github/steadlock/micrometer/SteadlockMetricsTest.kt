@@ -59,6 +59,7 @@ class SteadlockMetricsTest {
             val lock = client.fairLock("odd \"\\\r\n{x}=,:1").apply { lock() }
             assertFalse(onAnotherThread { lock.tryLock() })
             client.semaphore("printers:1", 2).withPermits(2) { }
+            client.once("report:daily").run { }
             client.lock("expires").lock(Duration.ofMillis(100))
             awaitTrue("a renewal") { lock.held.isValid && numbers(client.metrics()).any(::isRenewal) }
             client.forceRelease(lock)
@@ -84,6 +85,7 @@ class SteadlockMetricsTest {
     fun `every metric of the table is a meter, with its labels`() =
         counting().metricsQueues("hot").connect().use { client ->
             client.lock("stock:1").withLock { }
+            client.once("report:daily").run { }
             awaitQueue(client)
             val registry = SimpleMeterRegistry()
             SteadlockMetrics(client).bindTo(registry)

@@ -43,6 +43,7 @@ class MeasurementTest {
                     awaitTrue("a renewal") { held in client.metrics() && "${held}0" !in client.metrics() }
                 }
                 useAll(client)
+                client.once("report:daily").run { }
                 awaitTrue("the queue") { "steadlock_fair_queue{queue=\"hot\"} 0" in client.metrics() }
                 server.kill()
                 server.startAgain()
@@ -107,11 +108,15 @@ class MeasurementTest {
         return before == client.metrics() && counts(client) == countsOf(found) && times(client) == timesOf(found)
     }
 
+    /** The names in OpenTelemetry, by the names in Prometheus. */
+    private val otelNames =
+        table["client"].asJsonArray.map { it.asJsonObject }.associate { it["name"].asString to otel(it).first }
+
     private fun counts(client: SteadlockClient): Map<Pair<String, Map<String, String>>, Long> {
         val exposition = Exposition(client.metrics())
         val names = exposition.families.filter { it.type != "histogram" }.map { it.name }
         return exposition.samples.filter { it.name in names }.associate {
-            (it.name.removeSuffix("_total").replace('_', '.') to it.labels) to it.value.toLong()
+            (otelNames.getValue(it.name) to it.labels) to it.value.toLong()
         }
     }
 
