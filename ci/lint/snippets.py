@@ -18,6 +18,8 @@ DOCUMENTS = (
     "docs/servers.md",
     "docs/fencing.md",
     "docs/python.md",
+    "docs/jobs.md",
+    "docs/leaders.md",
 )
 
 
