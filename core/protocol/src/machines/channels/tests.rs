@@ -133,3 +133,25 @@ fn a_lock_that_joins_a_confirmed_channel_polls_soon() {
     alone.input(Input::Listen(to));
     assert!(matches!(alone.bench.io.steps(), [Step::Fair(FairInput::PollSoon(_))]));
 }
+
+#[test]
+fn a_channel_is_subscribed_while_an_election_uses_it() {
+    for is_confirmed in [false, true] {
+        let mut alone = Alone::listening(RELEASES);
+        let lock = alone.lock;
+        alone.input(Input::Unused(lock));
+        let (election, name) = (ElectionId::default(), Arc::clone(&alone.name));
+        alone.input(Input::Watch(election, NODE, name));
+        assert!(matches!(alone.last_transmit(), Some(Transmit::Subscribe { .. })));
+        if is_confirmed {
+            // Whatever was published before the subscription is lost, so the election asks.
+            alone.confirm();
+            assert!(matches!(
+                alone.bench.io.steps(),
+                [Step::Election(ElectionInput::MayHaveChanged(_))]
+            ));
+        }
+        alone.input(Input::Unwatch(election, NODE));
+        assert!(matches!(alone.last_transmit(), Some(Transmit::Unsubscribe { .. })));
+    }
+}

@@ -201,11 +201,50 @@ fn an_election_is_forgotten_a_second_after_its_last_observer() {
 }
 
 #[test]
+fn an_observer_that_is_cancelled_between_two_questions_is_forgotten() {
+    for bench in [Bench::new(), Bench::without_connection()] {
+        let mut alone = Alone::new(bench);
+        alone.observe(ONE, 5);
+        for call in alone.bench.calls() {
+            alone.reply(call.id, term(5));
+        }
+        alone.input(Input::Cancelled(ONE));
+        assert_eq!(alone.elections.tickets(), []);
+        assert_eq!(alone.bench.io.due(Timer::Observe(alone.id())), None);
+        alone.observe(TWO, 5);
+        assert!(alone.bench.io.due(Timer::Observe(alone.id())).is_some());
+    }
+}
+
+#[test]
 fn an_answer_waits_for_the_programs_that_it_names() {
+    let mut alone = waiting_for_a_program(5);
+    identify(&mut alone);
+    let (_, outcome) = alone.bench.outcomes().pop().unwrap();
+    let Outcome::State(LockState { leadership, .. }) = outcome else {
+        panic!("{outcome:?}")
+    };
+    let leader = leadership.unwrap().term.unwrap().holder;
+    assert_eq!((leader.owner.as_str(), &*leader.client.unwrap().host), (OWNER, "h"));
+
+    // A caller that has seen this term goes on waiting.
+    let mut alone = waiting_for_a_program(6);
+    identify(&mut alone);
+    assert_eq!(alone.reported(), []);
+    assert_eq!(alone.elections.tickets(), [ONE]);
+}
+
+/// Returns an election with the answer of term 6, whose leader's program is asked for, for a caller that has seen
+/// `seen`.
+fn waiting_for_a_program(seen: u64) -> Alone {
     let mut alone = Alone::new(Bench::with_identity());
-    alone.observe(ONE, 5);
+    alone.observe(ONE, seen);
     alone.answer(term(6));
     assert_eq!(alone.reported(), []);
+    alone
+}
+
+fn identify(alone: &mut Alone) {
     let call = alone.bench.call();
     let known = Ok(Reply::Array(vec![
         Reply::Int(1),
@@ -213,10 +252,4 @@ fn an_answer_waits_for_the_programs_that_it_names() {
     ]));
     alone.bench.io.identified(call, &known, alone.bench.now);
     alone.input(Input::Identified);
-    let (_, outcome) = alone.bench.outcomes().pop().unwrap();
-    let Outcome::State(LockState { leadership, .. }) = outcome else {
-        panic!("{outcome:?}")
-    };
-    let leader = leadership.unwrap().term.unwrap().holder;
-    assert_eq!((leader.owner.as_str(), &*leader.client.unwrap().host), (OWNER, "h"));
 }
