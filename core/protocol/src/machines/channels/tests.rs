@@ -144,7 +144,7 @@ fn a_channel_is_subscribed_while_an_election_uses_it() {
         alone.input(Input::Watch(election, NODE, name));
         assert!(matches!(alone.last_transmit(), Some(Transmit::Subscribe { .. })));
         if is_confirmed {
-            // Whatever was published before the subscription is lost, so the election asks.
+            // Messages from before the subscription are lost, so the election asks.
             alone.confirm();
             assert!(matches!(
                 alone.bench.io.steps(),
