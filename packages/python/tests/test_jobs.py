@@ -7,7 +7,7 @@ import gc
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from servers import Store
+from servers import Store, eventually
 
 import steadlock
 from steadlock import aio
@@ -286,3 +286,25 @@ async def test_a_request_that_is_cancelled_leaves_no_run(aclient: aio.Client) ->
             else:
                 await run.succeed()
                 return
+
+
+def test_a_run_whose_end_is_refused_has_failed(client: steadlock.Client) -> None:
+    job = client.once("report", on_failure="keep")
+    with job as run, pytest.raises(steadlock.InvalidArgumentError):
+        run.succeed(at_least=90_000)
+    eventually(SOON, lambda: (last := job.last_run()) is not None and last.ended is not None)
+    job.start().succeed()
+
+
+async def test_a_run_of_a_task_whose_end_is_refused_has_failed(aclient: aio.Client) -> None:
+    job = aclient.once("report")
+    async with job as run:
+        with pytest.raises(steadlock.InvalidArgumentError):
+            await run.succeed(at_least=90_000)
+    async with asyncio.timeout(SOON):
+        while True:
+            last = await job.last_run()
+            if last is not None and last.ended is not None:
+                break
+    assert last.ended.outcome == "failed"
+    await (await job.start()).succeed()

@@ -168,6 +168,8 @@ async def test_an_observer_that_is_cancelled_leaves_nothing(aclient: aio.Client)
         async with asyncio.timeout(0.05):
             await anext(changes)
     assert not aclient._connection.mailbox._requests
+    async with leader as term:
+        assert (await anext(changes)).number == term.number
 
 
 async def test_lead_cancels_a_body_whose_term_is_lost(aclient: aio.Client) -> None:

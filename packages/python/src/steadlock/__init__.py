@@ -22,7 +22,7 @@ from steadlock._outcomes import LostReason, ReleaseOutcome, RunOutcome, RunState
 from steadlock._settings import INHERIT, Duration, OnBusy, OnUnavailable
 from steadlock._threads.client import Client, connect, redlock
 from steadlock._threads.job import Job, Run
-from steadlock._threads.leader import Leader, Term
+from steadlock._threads.leader import Leader, Observer, Term
 from steadlock._threads.lease import Lease
 from steadlock._threads.lock import Hold, Lock, ReadWriteLock
 from steadlock._threads.semaphore import Semaphore
@@ -70,6 +70,7 @@ __all__ = [
     "LostReason",
     "MisconfiguredError",
     "NotOwnerError",
+    "Observer",
     "OnBusy",
     "OnFailure",
     "OnUnavailable",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 from steadlock import _native
@@ -40,6 +40,30 @@ class Term(TermEnd, Lease):
         """
         self._successor = owner_of(to)
         return self.release()
+
+
+class Observer:
+    """An observer of a leader. Made by `Leader.observe`.
+
+    An observer never misses the last change, however many came meanwhile. It learns of them by a message, and by a poll
+    every 500 to 750 ms. Each step raises what `Leader.current` raises; `UnavailableError` comes only from the first, as later
+    ones wait as long as it takes. In the main thread, Ctrl-C ends a step within 100 ms; the next step goes on from
+    there.
+    """
+
+    __slots__ = ("_leader", "_seen")
+
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+        self._seen: int | None = None
+
+    def __iter__(self) -> Observer:
+        return self
+
+    def __next__(self) -> Leadership:
+        leadership = self._leader._ask(self._seen)
+        self._seen = leadership.number
+        return leadership
 
 
 class Leader(NamedLock[Connection[Lease], Term], Scope):
@@ -112,18 +136,11 @@ class Leader(NamedLock[Connection[Lease], Term], Scope):
         """Asks the server for the live candidates in their order, at most 100. Raises what `current` raises."""
         return self.current().candidates
 
-    def observe(self) -> Iterator[Leadership]:
-        """Yields the present leadership, and then each change of the term. It never misses the last change, however
-        many came meanwhile: it learns of them by a message, and by a poll every 500 to 750 ms.
-
-        Each step raises what `current` raises; `UnavailableError` comes only from the first, as later ones wait as long
-        as it takes. In the main thread, Ctrl-C ends a step within 100 ms.
+    def observe(self) -> Observer:
+        """Returns an observer: `for leadership in leader.observe():`. It yields the present leadership, and then each
+        change of the term.
         """
-        seen: int | None = None
-        while True:
-            leadership = self._ask(seen)
-            seen = leadership.number
-            yield leadership
+        return Observer(self)
 
     @property
     def lease(self) -> Term | None:

@@ -11,7 +11,7 @@ an exception that the body raises itself stays, with a note of the loss. A clien
 
 from steadlock.aio._client import Client, Connecting, LazyClient, connect, redlock
 from steadlock.aio._job import Job, Run
-from steadlock.aio._leader import Leader, Term
+from steadlock.aio._leader import Leader, Observer, Term
 from steadlock.aio._lease import Lease
 from steadlock.aio._lock import Hold, Lock, ReadWriteLock
 from steadlock.aio._semaphore import Semaphore
@@ -25,6 +25,7 @@ __all__ = [
     "Leader",
     "Lease",
     "Lock",
+    "Observer",
     "ReadWriteLock",
     "Run",
     "Semaphore",

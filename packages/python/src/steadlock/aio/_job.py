@@ -41,11 +41,17 @@ class Run(RunEnd, Lease):
     def _body_raised(self) -> None:
         self._has_succeeded = False
 
+    def _abandon(self) -> None:
+        # A refused `at_least` must not be sent again at the end of the scope.
+        self._at_least, self._has_succeeded = None, False
+        super()._abandon()
+
     def succeed(self, at_least: Duration | None = None) -> Coroutine[Any, Any, ReleaseOutcome]:
         """Ends the run: the job did its work. `at_least` replaces that of the job. Idempotent.
 
         Returns and raises what `Lease.release` does: `expired` and `stolen` mean that another run may have begun
-        meanwhile. Raises `InvalidArgumentError` for `at_least` above 24 h. A cancellation does not stop it.
+        meanwhile. Raises `InvalidArgumentError` for `at_least` above 24 h; the run has then failed. A cancellation does
+        not stop it.
         """
         self._at_least = optional_milliseconds(at_least)
         self._has_succeeded = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from steadlock import _native
@@ -39,6 +39,29 @@ class Term(TermEnd, Lease):
         """
         self._successor = owner_of(to)
         return self.release()
+
+
+class Observer:
+    """An observer of a leader. Made by `Leader.observe`.
+
+    An observer never misses the last change, however many came meanwhile. It learns of them by a message, and by a poll
+    every 500 to 750 ms. Each step raises what `Leader.current` raises; `UnavailableError` comes only from the first, as later
+    ones wait as long as it takes. A cancellation or an error ends only the step: the next one goes on from there.
+    """
+
+    __slots__ = ("_leader", "_seen")
+
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+        self._seen: int | None = None
+
+    def __aiter__(self) -> Observer:
+        return self
+
+    async def __anext__(self) -> Leadership:
+        leadership = await self._leader._ask(self._seen)
+        self._seen = leadership.number
+        return leadership
 
 
 class Leader(EnteredLock):
@@ -111,18 +134,11 @@ class Leader(EnteredLock):
         """Asks the server for the live candidates in their order, at most 100. Raises what `current` raises."""
         return (await self.current()).candidates
 
-    async def observe(self) -> AsyncIterator[Leadership]:
-        """Yields the present leadership, and then each change of the term. It never misses the last change, however
-        many came meanwhile: it learns of them by a message, and by a poll every 500 to 750 ms.
-
-        Each step raises what `current` raises; `UnavailableError` comes only from the first, as later ones wait as long
-        as it takes. A cancellation ends the step.
+    def observe(self) -> Observer:
+        """Returns an observer: `async for leadership in leader.observe():`. It yields the present leadership, and then
+        each change of the term.
         """
-        seen: int | None = None
-        while True:
-            leadership = await self._ask(seen)
-            seen = leadership.number
-            yield leadership
+        return Observer(self)
 
     async def _ask(self, seen: int | None) -> Leadership:
         connection = self._connection

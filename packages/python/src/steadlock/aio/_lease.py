@@ -98,7 +98,12 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         return outcome
 
     async def _await_release(self, request: Request) -> Released:
-        released: Released = await self._connection.mailbox.result(request)
+        try:
+            released: Released = await self._connection.mailbox.result(request)
+        except SteadlockError:
+            # A refused end, such as a bad `at_least` of a run, has released nothing.
+            self._abandon()
+            raise
         return released
 
     def _abandon(self) -> None:
