@@ -46,9 +46,9 @@ class Observer:
     """An observer of a leader. Made by `Leader.observe`.
 
     An observer never misses the last change, however many came meanwhile. It learns of them by a message, and by a poll
-    every 500 to 750 ms. Each step raises what `Leader.current` raises; `UnavailableError` comes only from the first, as later
-    ones wait as long as it takes. In the main thread, Ctrl-C ends a step within 100 ms; the next step goes on from
-    there.
+    every 500 to 750 ms. Each step raises what `Leader.current` raises; `UnavailableError` comes only from the first, as
+    later ones wait as long as it takes. In the main thread, Ctrl-C ends a step within 100 ms; the next step goes on
+    from there.
     """
 
     __slots__ = ("_leader", "_seen")

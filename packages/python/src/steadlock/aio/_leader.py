@@ -45,8 +45,8 @@ class Observer:
     """An observer of a leader. Made by `Leader.observe`.
 
     An observer never misses the last change, however many came meanwhile. It learns of them by a message, and by a poll
-    every 500 to 750 ms. Each step raises what `Leader.current` raises; `UnavailableError` comes only from the first, as later
-    ones wait as long as it takes. A cancellation or an error ends only the step: the next one goes on from there.
+    every 500 to 750 ms. Each step raises what `Leader.current` raises; `UnavailableError` comes only from the first, as
+    later ones wait as long as it takes. A cancellation or an error ends only the step: the next one goes on from there.
     """
 
     __slots__ = ("_leader", "_seen")
