@@ -127,6 +127,35 @@ def case(kind: str) -> Callable[[Cause], Cause]:
     return add
 
 
+# --- Skipped
+
+
+@case("Skipped")
+def another_run_is_under_way(world: World) -> steadlock.SteadlockError:
+    """Another program runs the job. The message names it, if its client and yours tell which program they are."""
+    server = world.server()
+    run = world.client(server, client_info=True, client_label="worker-7").once("report").start()
+    error = raised(world.client(server, client_info=True).once("report").start)
+    run.succeed()
+    return error
+
+
+@case("Skipped")
+def the_job_is_done(world: World) -> steadlock.SteadlockError:
+    """Another program has run the job, and `at_least` has not passed since that run began."""
+    client = world.client(world.server())
+    client.once("report", at_least=600).start().succeed()
+    return raised(client.once("report").start)
+
+
+@case("Skipped")
+def the_key_is_done(world: World) -> steadlock.SteadlockError:
+    """A run of this key ended well, and the server remembers the key for `keep`."""
+    client = world.client(world.server())
+    client.once("report", key="monday").start().succeed()
+    return raised(client.once("report", key="monday").start)
+
+
 # --- LockTimeout
 
 

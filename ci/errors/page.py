@@ -30,6 +30,8 @@ them about: `./ci/just error-page` writes it, and a test compares it.
 MEANING = {
     "LockTimeout": "The wait is over, and another owner holds the lock. Nothing is wrong: answer that it is busy, or "
     "wait again. A call that does not wait gives `False`, `None` or `null` instead.",
+    "Skipped": "A [job](jobs.md) was not run, because another run of it is under way, or it is done. Nothing is wrong, "
+    "and nothing was changed. The reason, the start of the other run and how long it took are fields of the error.",
     "Unavailable": "The server did not answer in time, could not be reached, or cannot serve for now. You do not hold "
     "the lock, whatever the server did. The client goes on connecting in the background, so the same call may succeed "
     "later.",
@@ -68,6 +70,11 @@ VARIES = [
     (r"must be longer than \d+ms", "must be longer than 123ms"),
     (r"answer within [\d.]+m?s", "answer within 500ms"),
     (r"for another [\d.]+s", "for another 29.9s"),
+    (r"skipped: .* \(worker-7\), pid \d+ on \S+", "skipped: report.py (worker-7), pid 4711 on app-1"),
+    (r"running it for [\d.]+\w+", "running it for 12s"),
+    (r"ran it in [\d.]+\w+, [\d.]+\w+ ago", "ran it in 41s, 3.2s ago"),
+    (r"run again in [56]\d\d[\d.]*s", "run again in 555.8s"),
+    (r"run again in 86\d\d\d[\d.]*s", "run again in 86355.8s"),
 ]
 
 

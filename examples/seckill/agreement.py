@@ -45,6 +45,8 @@ EXPECTED = {
     "steadlock_waiting": POSITIVE,
     "steadlock_renewals_total": Expected(Rule.POSITIVE, 'outcome="renewed"'),
     "steadlock_losses_total": NEVER,
+    "steadlock_runs_total": NEVER,
+    "steadlock_job_last_success_time_seconds": NEVER,
     "steadlock_connections_lost_total": NEVER,
     "steadlock_reconnects_total": NEVER,
     "steadlock_connect_failures_total": NEVER,

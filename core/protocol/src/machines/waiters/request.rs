@@ -678,7 +678,8 @@ pub(super) fn skipped(request: &Request, holder: Holder, run: &RunSeen) -> Error
     let (reason, cause) = match run.took {
         None => {
             let cause = format!("{by} has been running it for {}", brief(run.age));
-            (SkipReason::Running, Cause::new(cause))
+            let cause = Cause::new(cause).with_advice("try again when that run has ended");
+            (SkipReason::Running, cause)
         }
         Some(took) => {
             let ended = run.age.saturating_sub(took);
